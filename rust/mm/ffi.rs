@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe wrappers of C functions and structures.
+//! Wrappers of C functions, structures and constants. Most of them are safe to use.
 
 #[macro_use]
 pub(crate) mod call;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Warnings about broken invariants. Each place in the code warns only once, because a broken
-//! invariant may recur often.
+//! A warning about a state that only a bug or corrupt memory causes. Each place in the code warns
+//! only once, because such a state may recur often.
 
 #![forbid(unsafe_code)]
 

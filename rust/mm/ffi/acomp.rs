@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Compression contexts. A context has what a task needs to compress and decompress pages: a
-//! transform, a request and an output buffer. Each pool has one context for each CPU.
+//! transform, a request with its completion, and an output buffer. Each pool has one context for
+//! each CPU that is or was online while the pool exists.
 //!
 //! A task uses a context while it holds the mutex of the context ([`LockedContext`]). The task
 //! locks the context of the CPU that it runs on, because that context is likely unlocked. The task
@@ -10,8 +11,9 @@
 //! # CPU hotplug
 //!
 //! The context of a CPU is created together with the pool, or by the hotplug callback before the
-//! CPU comes online. It stays until the pool is freed. A task that moves to another CPU, or whose
-//! CPU goes offline, keeps the context that it has locked.
+//! CPU comes online. It is freed together with the pool, not when the CPU goes offline. A task
+//! that moves to another CPU, or whose CPU goes offline, continues to use the context that it has
+//! locked.
 //!
 //! C header: [`include/crypto/acompress.h`](srctree/include/crypto/acompress.h).
 
@@ -74,7 +76,7 @@ c_functions! {
     safe fn alloc_request(transform: &Transform) -> Option<Request> = zswap_acomp_request_alloc;
 }
 
-/// A compressor's transform.
+/// A compressor's transform: C's `struct crypto_acomp`.
 ///
 /// # Invariants
 ///
@@ -93,7 +95,7 @@ impl Transform {
 
 to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 
-/// A request to a transform.
+/// A request to a transform: C's `struct acomp_req`.
 ///
 /// # Invariants
 ///
@@ -101,15 +103,18 @@ to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 struct Request(NonNull<bindings::acomp_req>);
 
 c_owned! {
-    // Freeing the transform is safe, because `State` drops the request before its transform.
+    // Freeing the transform is allowed, because its request is dropped before: in `State`, and
+    // also if `Context::new()` fails.
     fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
     fn drop(Request: bindings::acomp_req) = zswap_acomp_request_free;
 }
 
-/// Allocates memory for a `T` on a NUMA node. May sleep.
+/// Allocates memory for a `T`, from a NUMA node if that has free memory. Returns `ENOMEM` if there
+/// is no memory. May sleep.
 fn alloc_on<T>(node: NumaNode) -> Result<KBox<MaybeUninit<T>>> {
     let memory = Kmalloc::alloc(Layout::new::<T>(), GFP_KERNEL, node)?;
-    // SAFETY: The memory was just allocated for a `T`.
+    // SAFETY: `Kmalloc`, the allocator of `KBox`, has just allocated the memory with the size and
+    // alignment of a `T`. Any bytes are a valid `MaybeUninit<T>`. The box takes over the memory.
     Ok(unsafe { KBox::from_raw(memory.as_ptr().cast()) })
 }
 
@@ -126,10 +131,11 @@ struct State {
     output: KBox<[u8; PAGE_SIZE]>,
 }
 
-/// The context that compresses and decompresses for a CPU.
+/// The compression context of a CPU in a pool.
 #[pin_data]
 struct Context {
-    // The completion of the request. Only the task that holds the mutex of `state` uses it.
+    // The completion of the request. Only the task that holds the mutex of `state` uses it, and
+    // the callback of the request that this task has started.
     #[pin]
     done: Opaque<bindings::crypto_wait>,
     #[pin]
@@ -137,7 +143,8 @@ struct Context {
 }
 
 impl Context {
-    /// Creates the context of a CPU. May sleep.
+    /// Creates the context of a CPU. Returns `ENOMEM`, or the error of the allocation of the
+    /// transform. May sleep.
     fn new(cpu: CpuId, name: &CStr) -> Result<Pin<KBox<Self>>> {
         let node = NumaNode::new(cpu_to_node(cpu)).unwrap_or(NumaNode::NO_NODE);
         let output = alloc_on::<[u8; PAGE_SIZE]>(node)?.write_init(pin_init::init_zeroed())?;
@@ -145,8 +152,9 @@ impl Context {
         let request = alloc_request(&transform).ok_or(ENOMEM)?;
         let req = request.0.as_ptr();
         alloc_on::<Self>(node)?.write_pin_init(try_pin_init!(Self {
-            // SAFETY: The request keeps a pointer to the completion. The completion is pinned, and
-            // no request runs when the context is dropped.
+            // SAFETY: `req` is valid, because `request` owns it. C stores a pointer to the
+            // completion in it. The completion is pinned, and the request does not run when the
+            // context is dropped, because `IdleRequest::run()` waits for its end.
             done <- Opaque::ffi_init(|done| unsafe { bindings::zswap_acomp_init_wait(req, done) }),
             // INVARIANT: The request was just made for the transform, and uses `done`.
             state <- new_mutex!(State {
@@ -172,7 +180,8 @@ impl Contexts {
         Ok(Self(contexts))
     }
 
-    /// Creates the context of a CPU, unless it exists already. May sleep.
+    /// Creates the context of a CPU, unless it exists already. Returns `EINVAL` if the number of
+    /// the CPU is too large, or the error of [`Context::new`]. May sleep.
     pub(crate) fn prepare(&self, cpu: CpuId, name: &CStr) -> Result {
         let place = self.0.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
         if place.as_ref().is_none() {
@@ -227,8 +236,7 @@ impl List {
     }
 
     c_methods! {
-        // C only writes the entry of the list. It does not access the memory that the entry
-        // describes.
+        // C fills the entry of the list. It does not access the bytes of the page or the buffer.
         safe fn describe(&self, page: &SwapPage<'_>) = zswap_sg_one_page;
         safe fn describe_empty(&self, page: &EmptyPage<'_>) = zswap_sg_one_page;
         safe fn describe_buffer(&self, buffer: Buffer<'_>, len: u32) = zswap_sg_one_buf;
@@ -250,7 +258,7 @@ impl<'m> Source<'m> {
     #[inline]
     fn page(list: &'m mut List, page: &'m SwapPage<'_>) -> Self {
         list.describe(page);
-        // INVARIANT: The list describes the page. The page stays readable during `'m`, because its
+        // INVARIANT: The list describes the page. The page is not freed during `'m`, because its
         // folio is locked.
         Self {
             list: list.as_ptr(),
@@ -322,8 +330,9 @@ struct IdleRequest<'a> {
 }
 
 impl IdleRequest<'_> {
-    /// Compresses or decompresses `src` to `dst`, and waits for the result. Returns the result of
-    /// the compressor, and the length of its output.
+    /// Compresses or decompresses `src` to `dst`, and waits for the end. Returns the compressor's
+    /// error, if any, and the length that the request reports. Only on success, that is the length
+    /// of the output.
     #[inline]
     fn run(self, operation: Operation, src: Source<'_>, dst: Target<'_>) -> (Result, u32) {
         let operation = match operation {
@@ -397,9 +406,9 @@ impl LockedContext<'_> {
         Bytes::of(output.get(..len).unwrap_or(output))
     }
 
-    /// Decompresses an object to a page. Returns the proof that the page is filled, and the length
-    /// of the output. The proof is `EIO` if the output does not fill the page, or else the
-    /// compressor's error.
+    /// Decompresses an object to a page. Returns the proof that the page is filled, or else the
+    /// compressor's error, or `EIO` if the output is not as long as a page. Also returns the
+    /// length of the output.
     #[inline]
     pub(crate) fn decompress<'p>(
         &mut self,

@@ -65,8 +65,8 @@ c_owned! {
     fn drop(NewChunk: c_void) = kfree;
 }
 
-/// An array of references. Its root has a pointer for each possible chunk. The root and the chunks
-/// are never freed.
+/// An array of references. Its root has a pointer for each possible chunk. The root, and each
+/// chunk in it, is never freed.
 ///
 /// # Invariants
 ///
@@ -87,7 +87,8 @@ impl<T: Sync> Array<T> {
     }
 
     /// Allocates the root, unless it exists. The root gets room for `max` elements, rounded up to
-    /// whole chunks, and for at least one chunk. May sleep.
+    /// whole chunks, and for at least one chunk. Returns `ENOMEM` if there is no memory. May
+    /// sleep.
     pub(crate) fn setup(&self, max: usize) -> Result {
         if self.most() != 0 {
             return Ok(());
@@ -100,14 +101,15 @@ impl<T: Sync> Array<T> {
         let new = root.as_ptr();
         if self.root.cmpxchg(core::ptr::null(), new, Full).is_ok() {
             // INVARIANT: `root` points to `len` elements, which are not dropped. `len` is stored
-            // after `root`, so a reader that sees `len` also sees `root`.
+            // after `root`, with release ordering. So a reader that has loaded `len` with acquire
+            // ordering also sees `root`.
             let _ = ManuallyDrop::new(root);
             self.len.store(len, Release);
         }
         Ok(())
     }
 
-    /// Returns how many elements the root has room for; 0 before [`Self::setup`].
+    /// Returns how many elements the root has room for; 0 until [`Self::setup`] has succeeded.
     pub(crate) fn most(&self) -> usize {
         self.len.load(Relaxed).saturating_mul(CHUNK)
     }

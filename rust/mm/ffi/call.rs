@@ -2,7 +2,7 @@
 
 //! Macros for calls to C, and calls from C, whose contracts are in the types of the arguments.
 //!
-//! The `unsafe` blocks in a macro cover all functions that the macro declares. They rely on two
+//! An `unsafe` block in a macro is part of each function that the macro defines. It relies on two
 //! traits: [`ToC`] for values that Rust passes to C, and [`FromC`] for values that C passes to
 //! Rust, as arguments and as results. A type that adds requirements to those of another type
 //! implements [`Refines`], which provides [`FromC`].
@@ -20,8 +20,9 @@ macro_rules! c_call {
     }};
 }
 
-/// Declares functions of C that can be called with any values that their types allow. As in an
-/// `unsafe extern` block, `safe` is a claim about each function, which the compiler cannot check.
+/// Defines a safe function for each listed function of C, which can be called with any arguments
+/// that the types allow. As in an `unsafe extern` block, `safe` is a claim about each function,
+/// which the compiler cannot check.
 ///
 /// [`ToC`] converts the arguments, and [`FromC`] the result. The compiler checks the converted
 /// types against bindgen's signature.
@@ -39,7 +40,7 @@ macro_rules! c_functions {
     };
 }
 
-/// Declares methods that call functions of C, and pass `self.as_ptr()` as the first argument. The
+/// Defines methods that call functions of C, and pass `self.as_ptr()` as the first argument. The
 /// invariants of the type guarantee what C requires of that pointer. The other arguments are as in
 /// `c_functions!`.
 macro_rules! c_methods {
@@ -57,8 +58,8 @@ macro_rules! c_methods {
     };
 }
 
-/// Declares methods that call functions of C, and do not pass `self` to them. The invariants of
-/// the type guarantee what C requires, such as a lock that is held. The arguments are as in
+/// Defines methods that call functions of C, and do not pass `self` to them. The invariants of the
+/// type guarantee what C requires, such as a lock that is held. The arguments are as in
 /// `c_functions!`.
 macro_rules! c_guarded {
     ($(
@@ -74,9 +75,9 @@ macro_rules! c_guarded {
     };
 }
 
-/// Declares the function of C that is called when a value of a type is dropped. The invariants of
-/// the type guarantee what C requires of the pointer, and say that the value owns what the
-/// function frees or ends.
+/// Implements `Drop` for a type by a function of C. The invariants of the type guarantee what C
+/// requires of the pointer, and say that the value owns what the function frees, puts, unlocks or
+/// ends.
 macro_rules! c_dropped {
     ($(
         $(#[$meta:meta])*
@@ -89,16 +90,18 @@ macro_rules! c_dropped {
                 let $this = self;
                 let ptr = $ptr;
                 // SAFETY: By the invariants of the type, the pointer is as C requires, and the
-                // value owns what the function frees or ends.
+                // value owns what the function frees, puts, unlocks or ends. The value is not used
+                // after `drop()`.
                 unsafe { ::kernel::bindings::$c(ptr) };
             }
         }
     )*};
 }
 
-/// Declares the function of C that frees what the values of a type own. The invariants of the type
-/// say that a value owns what its first field, a `NonNull`, points to. The macro implements
-/// `FromC`, so that a function of C can return such a value.
+/// Implements `Drop` for a type by a function of C that frees an object, or puts a reference to
+/// it. The invariants of the type say that a value owns the object that its first field, a
+/// `NonNull`, points to, or a reference to the object. The macro implements `FromC`, so that a
+/// function of C can return such a value.
 macro_rules! c_owned {
     ($(
         $(#[$meta:meta])*
@@ -112,8 +115,8 @@ macro_rules! c_owned {
             /// invariants of its type.
             #[inline]
             unsafe fn from_c(raw: ::core::ptr::NonNull<$raw>) -> Self {
-                // INVARIANT: As required of the caller, the value owns what `raw` points to, and
-                // meets the other invariants of its type.
+                // INVARIANT: As required of the caller, the value owns what `raw` points to, or a
+                // reference to it, and meets the other invariants of its type.
                 Self(raw)
             }
         }
@@ -122,8 +125,8 @@ macro_rules! c_owned {
     )*};
 }
 
-/// Declares functions that return references to statics of C. C may access a static at the same
-/// time, so its Rust type implements [`View`].
+/// Defines functions that return references to static variables of C. C may access such a variable
+/// at the same time, so its Rust type implements [`View`].
 macro_rules! c_statics {
     ($(
         $(#[$meta:meta])*
@@ -132,8 +135,8 @@ macro_rules! c_statics {
         $($(#[$meta])*
         #[inline]
         $vis fn $name() -> &'static $ty {
-            // SAFETY: A static is never freed, and `View` says that Rust may access it as this
-            // type.
+            // SAFETY: A static variable is initialized, aligned and never freed. `View` says that
+            // Rust may access it as this type while C accesses it.
             unsafe {
                 let raw: *mut <$ty as $crate::ffi::call::View>::C =
                     &raw mut ::kernel::bindings::$c $(. $field)*;
@@ -159,10 +162,11 @@ macro_rules! c_argument {
 /// code. It cannot keep an argument after it returns, unless the type of the argument has the
 /// lifetime `'static`.
 ///
-/// `given(name: Type)` after the arguments adds a value that stands for what the C caller
-/// guarantees without an argument, such as a lock that the caller holds. `FromC<()>` for `Type`
-/// creates the value, and states what the caller must guarantee. Do not use such a type for the
-/// result of a C function.
+/// `given(name: Type)` after the arguments adds an argument of the body that C does not pass, for
+/// a guarantee such as a lock that the C caller holds. `FromC<()>` for `Type` creates the value,
+/// and states what the caller must guarantee. Do not use such a type for the result of a C
+/// function, because the macros above would then create a value for any function that returns
+/// `void`.
 macro_rules! c_exports {
     ($(
         $(#[$meta:meta])*
@@ -190,7 +194,8 @@ macro_rules! c_exports {
 }
 
 /// Asserts that a Rust type has the size of a C type, and that the listed fields have the same
-/// offsets. So a pointer to one type can be used as a pointer to the other.
+/// offsets. If the types of the fields fit as well, a pointer to one type can be used as a pointer
+/// to the other.
 macro_rules! same_layout {
     ($ours:ty = $c:ty { $($field:ident = $theirs:ident),* $(,)? }) => {
         ::kernel::prelude::static_assert!(size_of::<$ours>() == size_of::<$c>());
@@ -239,11 +244,11 @@ impl<T: View> Refines<NonNull<T::C>> for &T {
 
     /// # Safety
     ///
-    /// The value is not freed while the reference is used.
+    /// `raw` points to a valid value, which is not freed while the reference is used.
     #[inline]
     unsafe fn refine(raw: NonNull<T::C>) -> Self {
-        // SAFETY: As required of the caller, the value is not freed. `View` says that Rust may
-        // access it as this type.
+        // SAFETY: As required of the caller, the value is valid and not freed. `View` says that
+        // Rust may access it as this type.
         unsafe { raw.cast().as_ref() }
     }
 }
@@ -326,9 +331,9 @@ impl FromC<()> for () {
 macro_rules! to_c {
     ($($(#[$meta:meta])* $ty:ty => $c:ty = |$this:ident| $value:expr $(;)?)*) => {$(
         $(#[$meta])*
-        // SAFETY: C does not follow the value, or the value is a pointer to an object that stays
-        // while the function runs. It stays by the invariants of the type, or because the value is
-        // a reference.
+        // SAFETY: C does not follow the value, or the value is a pointer to an object that is not
+        // freed while the function runs, by the invariants of the type, or because the value is a
+        // reference.
         unsafe impl $crate::ffi::call::ToC for $ty {
             type C = $c;
 
@@ -387,7 +392,7 @@ impl FromC<c_int> for Result {
     }
 }
 
-/// A pointer that Rust does not dereference.
+/// A pointer about which C promises nothing.
 impl<T> FromC<*const T> for *const T {
     /// # Safety
     ///
@@ -421,7 +426,7 @@ impl<T> FromC<NonNull<T>> for NonNull<T> {
 to_c!(CpuId => c_uint = |this| this.as_u32());
 to_c!(NonZero<u32> => c_uint = |this| this.get());
 
-// C reads and writes the numbers that these pointers point to. It may write any value.
+// C may read and write the numbers that these pointers point to. It may write any value.
 to_c!(&mut u16 => *mut u16 = |this| this);
 to_c!(&mut usize => *mut usize = |this| this);
 
@@ -432,7 +437,8 @@ impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Option<T> {
     /// `raw` is NULL, or meets the requirements of `T`.
     #[inline]
     unsafe fn from_c(raw: *mut Raw) -> Self {
-        // SAFETY: As required of the caller, `raw` meets the requirements of `T` if it is not NULL.
+        // SAFETY: As required of the caller, `raw` meets the requirements of `T`, unless it is
+        // NULL.
         NonNull::new(raw).map(|raw| unsafe { T::from_c(raw) })
     }
 }
@@ -471,11 +477,12 @@ pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 impl<T> FromC<NonNull<T>> for &mut MaybeUninit<T> {
     /// # Safety
     ///
-    /// `raw` is valid for writes. Only the exported function accesses it while it runs.
+    /// `raw` is aligned and valid for writes. Only the exported function accesses it while it
+    /// runs.
     #[inline]
     unsafe fn from_c(raw: NonNull<T>) -> Self {
-        // SAFETY: As required of the caller, `raw` is valid for writes, and only the exported
-        // function accesses it. The memory need not be initialized.
+        // SAFETY: As required of the caller, `raw` is aligned and valid for writes, and only the
+        // exported function accesses it. The memory of a `MaybeUninit` need not be initialized.
         unsafe { raw.cast().as_mut() }
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of virtual clusters: headers, their lock, the fields of C's `struct
-//! swap_cluster_info` that the lock protects, and tables.
+//! The memory of virtual clusters: headers with their lock and fields, swap tables, tables of
+//! memory cgroup ids, and extend tables.
 //!
 //! [`crate::vswap::cluster`] has the functions of clusters. A header keeps an [`Own`] for them,
 //! which `ci->lock` protects, and a [`Shared`], which other tasks read without the lock.
 //!
 //! Only this file makes a [`Guard`] or a [`LockedCluster`], so that there is none without the
-//! lock. Some functions take a key, such as [`AllocKey`]. Only one file of `vswap` can create a
-//! key of this type, so only that file can call them. A key has no size.
+//! lock. Some functions take a key, such as [`AllocKey`]. Only the file that defines the type of
+//! the key can create one, so only that file can call the function. A key has no size.
 //!
 //! C headers: [`mm/swap.h`](srctree/mm/swap.h), [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -86,8 +86,8 @@ const OTHERS: usize = size_of::<swap_cluster_info>()
 /// # Invariants
 ///
 /// C has initialized the lock, and uses it as a spinlock, too. Once other tasks can find the
-/// cluster, the cells are read and changed only with the lock held. A reader without the lock gets
-/// `table` from C (`rcu_dereference()`).
+/// cluster, the cells are read and changed only with the lock held. The exception is `table`,
+/// which C also reads under RCU, for readers without the lock.
 #[repr(C)]
 struct Fields {
     lock: SpinLock<()>,
@@ -107,21 +107,22 @@ same_layout!(Fields = swap_cluster_info {
     counts = extend_table,
 });
 
-/// A pointer to a table of a locked cluster, or NULL.
+/// A pointer to a table of a cluster, or NULL.
 ///
 /// # Invariants
 ///
-/// The table stays valid as long as the pointer does not change. It changes only with the lock
-/// held, and in Rust only with `&mut LockedCluster`.
+/// The table is valid as long as the pointer does not change. The pointer changes only with the
+/// lock held. Rust changes it only while no shared reference to the [`LockedCluster`] is in use.
 #[repr(transparent)]
 struct TablePtr<T>(Cell<*mut T>);
 
 impl<T> TablePtr<T> {
-    /// Returns the table of a cluster, for the value that stands for its lock.
+    /// Returns the table, or `None` if the pointer is NULL. Callers pass the [`LockedCluster`] of
+    /// the cluster that has this pointer.
     #[inline]
     fn get<'a>(&self, _locked: &'a LockedCluster<'_>) -> Option<&'a T> {
-        // SAFETY: By the invariants of the type, the table is valid. It stays while the locked
-        // cluster is borrowed.
+        // SAFETY: By the invariants of the type, the pointer is NULL, or the table is valid. The
+        // pointer does not change while the locked cluster is borrowed, because the lock is held.
         unsafe { self.0.get().as_ref() }
     }
 }
@@ -135,9 +136,9 @@ impl<T> TablePtr<T> {
 ///   updating the word and the folio. Each number that ever was in a word is that of a page frame
 ///   with a `struct page`.
 /// - A set bit in `device` owns the slot with the same index of the device cluster that the
-///   cluster is bound to. The bits and the binding change only under `ci->lock`. A bound cluster
-///   keeps its device, because swapoff needs [`Left`](crate::ffi::device::Left) before it frees
-///   the device.
+///   cluster is bound to. The bits and the binding change only under `ci->lock`. The device of a
+///   bound cluster is not freed, because swapoff needs [`Left`](crate::ffi::device::Left) before
+///   it frees the device.
 /// - `used` is at least the number of slots in use in the slot map. So if `used` is 0, all slots
 ///   are free.
 /// - A free slot has a null swap table word, and no backing: its backing word and its bit in
@@ -176,8 +177,8 @@ impl FromC<NonNull<swap_cluster_info>> for &'static Cluster {
     #[inline]
     unsafe fn from_c(ci: NonNull<swap_cluster_info>) -> Self {
         // SAFETY: As required of the caller, `ci` is the C part, which is the first field of a
-        // `Cluster`. Headers are never freed. `ci->lock` protects the fields that are neither
-        // atomic nor constant.
+        // valid `Cluster`. Headers are never freed. `ci->lock` protects the fields that are
+        // neither atomic nor constant.
         unsafe { ci.cast().as_ref() }
     }
 }
@@ -206,12 +207,14 @@ impl Cluster {
 
     /// Returns the swap table words for a reader without the lock. Returns `None` if the cluster
     /// has no tables. If the table is freed meanwhile, the words may become those of another
-    /// cluster.
+    /// cluster, because the slab cache may reuse the memory.
     #[inline]
     pub(crate) fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a SwapWords> {
-        // SAFETY: The memory stays a table of words until an RCU grace period has passed after the
-        // table was freed. Before that, it can become the table of another cluster, even of a
-        // device cluster. So readers load words atomically, and do not rely on their values.
+        // SAFETY: The guard is the RCU read-side critical section that C requires. Until an RCU
+        // grace period has passed after the table was freed, the memory has words of a table. If C
+        // allocates tables from the slab cache, the table of another cluster, even of a device
+        // cluster, may reuse the memory meanwhile. So readers load words atomically, and do not
+        // rely on their values.
         unsafe {
             bindings::vswap_ci_table_rcu(self.as_ci())
                 .cast::<SwapWords>()
@@ -240,7 +243,7 @@ impl Cluster {
     pub(crate) fn of(table: &LockedTable<'_>) -> Option<&'static Self> {
         let ci = table.as_ci();
         // SAFETY: By the invariants of `LockedTable`, the cluster is valid and locked. Only a
-        // virtual cluster has this value in `flags`.
+        // virtual cluster has this value in `flags`, so `ci` is the C part of one.
         unsafe {
             let is_virtual = (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8;
             is_virtual.then(|| FromC::from_c(ci))
@@ -269,17 +272,18 @@ struct FolioPfn(Pfn);
 to_c!(FolioPfn => usize = |this| this.0.get() as usize);
 
 c_functions! {
-    // Takes a reference to the folio at the page frame, if its reference count is not 0.
+    // Takes a reference to the folio at the page frame. Returns NULL if its reference count is 0.
     safe fn try_get(pfn: FolioPfn) -> Option<FolioRef> = vswap_folio_try_get;
-    // Only computes an address.
+    // Reads the `struct page` of the page frame, to compute the address of the folio. Takes no
+    // reference, so the result may be stale.
     safe fn folio_at(pfn: FolioPfn) -> *mut bindings::folio = vswap_pfn_folio;
 }
 
 /// Access to a locked cluster.
 ///
-/// The value does not own the lock, so dropping it does not unlock. The owner of the lock, a
-/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its value. Otherwise a
-/// caller could swap the values of two guards, and each guard would unlock the other's cluster.
+/// The value does not own the lock, so dropping it does not unlock. A [`Guard`] or C owns the
+/// lock. A [`Guard`] never returns a `&mut` to its value. Otherwise a caller could swap the values
+/// of two guards, and each guard would unlock the other's cluster.
 ///
 /// # Invariants
 ///
@@ -311,7 +315,7 @@ impl<'g> LockedCluster<'g> {
         self.cluster
     }
 
-    /// Lends the value for a shorter time.
+    /// Returns a value for the same cluster, which borrows `self` mutably.
     #[inline]
     pub(crate) fn reborrow(&mut self) -> LockedCluster<'_> {
         // INVARIANT: The lock is held while `self` is borrowed, and `self` cannot be used
@@ -346,15 +350,15 @@ impl<'g> LockedCluster<'g> {
     }
 
     /// Returns the count of a slot in the extend table. Returns `None` if the cluster has no
-    /// extend table.
+    /// extend table, or if `off` is too large.
     #[inline]
     pub(crate) fn extend_count(&self, off: u32) -> Option<u32> {
         Some(self.cluster.ci.counts.get(self)?.get(off as usize)?.get())
     }
 
     /// Replaces the count of a slot in the extend table by the result of `f`, which gets the old
-    /// count. Returns false, and changes nothing, if `f` returns `None`, or if the cluster has no
-    /// extend table.
+    /// count. Returns false, and changes nothing, if `f` returns `None`, if the cluster has no
+    /// extend table, or if `off` is too large.
     #[inline]
     pub(crate) fn try_extend_count(
         &mut self,
@@ -375,7 +379,8 @@ impl<'g> LockedCluster<'g> {
         }
     }
 
-    /// Replaces the extend table, and returns the old one.
+    /// Replaces the extend table, and returns the old one, if any. With `None`, the cluster has no
+    /// extend table afterwards.
     pub(crate) fn replace_extend_table(
         &mut self,
         new: Option<ExtendTable>,
@@ -398,9 +403,9 @@ impl<'g> LockedCluster<'g> {
         self.cluster.ci.order.set(order);
     }
 
-    /// Frees the tables of a cluster that is not on the free list. Warns and returns `None` if a
-    /// slot is in use, if the cluster has an extend table, or if it has no tables. Each of these is
-    /// a bug.
+    /// Frees the swap table and the table of cgroup ids. Warns, frees nothing and returns `None`
+    /// if `used` is not 0, if the cluster has an extend table, or if it has no tables. Each of
+    /// these is a bug.
     pub(crate) fn take_tables(&mut self) -> Option<Spare> {
         let is_used = self.used() != 0 || self.extend_count(0).is_some();
         if warn_on_once!(is_used || self.words().is_none()) {
@@ -417,7 +422,7 @@ impl<'g> LockedCluster<'g> {
         }
         drop(tables);
         // INVARIANT: The cluster has no tables any more. It had tables until now, so it is not on
-        // the free list, and no other `Spare` or `Populated` stands for it.
+        // the free list, and there is no other `Spare` or `Populated` for it.
         Some(Spare(self.cluster))
     }
 }
@@ -463,7 +468,7 @@ impl Guard {
         })
     }
 
-    /// Lends access to the locked cluster.
+    /// Returns a value for the locked cluster, which borrows the guard mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
         self.0.reborrow()
@@ -488,7 +493,8 @@ impl Drop for Guard {
     }
 }
 
-/// A zeroed extend table, for swap counts that do not fit in a word.
+/// An extend table that no cluster has: a new one, or one that was removed from a cluster. It is
+/// for swap counts that do not fit in a swap table word.
 ///
 /// # Invariants
 ///
@@ -501,24 +507,25 @@ c_owned! {
 
 impl ExtendTable {
     c_functions! {
-        /// Allocates a table. `gfp` has the flags of the allocation.
+        /// Allocates a zeroed table. Returns `None` if there is no memory. May sleep if `gfp`
+        /// allows it.
         pub(crate) safe fn alloc(gfp: bindings::gfp_t) -> Option<ExtendTable> = vswap_extend_alloc;
     }
 
-    /// Allocates a table without sleeping.
+    /// Allocates a zeroed table without sleeping. Returns `None` if there is no memory.
     pub(crate) fn alloc_atomic() -> Option<Self> {
         Self::alloc(bindings::GFP_ATOMIC)
     }
 }
 
 /// A swap table and a table of memory cgroup ids, before a cluster gets them or after a cluster
-/// has lost them. Dropping the value frees them. A swap table is freed like that of a device, so
-/// that a reader without the lock can still look at the memory.
+/// has lost them. Dropping the value frees them. C frees a swap table by RCU, as for a device
+/// cluster, because readers without the lock may still read it.
 ///
 /// # Invariants
 ///
-/// The value owns the tables in the C structure, if there are any. This file gives a value out
-/// only while its tables are zeroed.
+/// The value owns the tables in the C structure, if there are any. Other files get a value only
+/// from [`Tables::alloc`], so its tables are zeroed.
 pub(crate) struct Tables(Opaque<swap_cluster_info>);
 
 impl Tables {
@@ -528,8 +535,9 @@ impl Tables {
         Self(Opaque::zeroed())
     }
 
-    /// Allocates zeroed tables. There is a word for each slot. With `ids`, there is also a memory
-    /// cgroup id for each slot, unless memory cgroups are disabled.
+    /// Allocates zeroed tables. There is a word for each slot. With `ids`, or while vswap is off,
+    /// there is also a memory cgroup id for each slot, unless memory cgroups are disabled. Returns
+    /// `ENOMEM` if there is no memory. May sleep if `gfp` allows it.
     pub(crate) fn alloc(gfp: bindings::gfp_t, ids: bool) -> Result<Self> {
         let tables = Self::none();
         tables.fill(gfp, ids)?;
@@ -544,11 +552,12 @@ impl Tables {
     }
 
     c_functions! {
-        /// Returns the size of a table of memory cgroup ids, in bytes.
+        /// Returns the size of a table of memory cgroup ids, in bytes; 0 if memory cgroups are
+        /// disabled.
         pub(crate) safe fn id_table_size() -> usize = vswap_id_table_size;
     }
 
-    /// Returns the C structure, for C to take over the tables.
+    /// Returns the C structure that has the tables. C may move the tables out of it.
     #[inline]
     pub(crate) fn as_ptr(&self) -> *mut swap_cluster_info {
         self.0.get()
@@ -566,7 +575,8 @@ impl Drop for Tables {
 ///
 /// # Invariants
 ///
-/// The cluster has no tables, and is not on the free list. No other value stands for it.
+/// The cluster has no tables, and is not on the free list. There is no other [`Spare`] or
+/// [`Populated`] for it.
 #[must_use]
 pub(crate) struct Spare(&'static Cluster);
 
@@ -593,7 +603,8 @@ impl Spare {
             bindings::vswap_cluster_init(memory.as_ptr().cast());
             memory.as_ref()
         };
-        // INVARIANT: A new cluster has no tables and is on no list. This is the first value for it.
+        // INVARIANT: A new cluster has no tables and is on no list. This is the first `Spare` for
+        // it.
         Ok(Self(cluster))
     }
 
@@ -601,12 +612,12 @@ impl Spare {
     ///
     /// # Safety
     ///
-    /// The cluster has no tables, and is not on the free list. No other `Spare` or [`Populated`]
-    /// stands for it.
+    /// The cluster has no tables, and is not on the free list. There is no other `Spare` or
+    /// [`Populated`] for it.
     #[inline]
     pub(super) unsafe fn new(cluster: &'static Cluster) -> Self {
         // INVARIANT: As required of the caller, the cluster has no tables and is not on the free
-        // list, and no other `Spare` or `Populated` stands for it.
+        // list, and there is no other `Spare` or `Populated` for it.
         Self(cluster)
     }
 
@@ -615,10 +626,10 @@ impl Spare {
         self.0
     }
 
-    /// Adds the tables to install in the cluster.
+    /// Returns the cluster together with the tables to install in it.
     pub(crate) fn with(self, tables: Tables) -> Populated {
-        // INVARIANT: By the invariants of `Spare`, which is consumed, the cluster has no tables, is
-        // not on the free list, and no other value stands for it.
+        // INVARIANT: By the invariants of `Spare`, which is consumed, the cluster has no tables
+        // and is not on the free list, and there is no other `Spare` or `Populated` for it.
         Populated {
             cluster: self.0,
             tables,
@@ -626,11 +637,13 @@ impl Spare {
     }
 }
 
-/// A cluster, and the tables to install in it. Dropping the value leaks the cluster.
+/// A cluster, and the tables to install in it. Dropping the value frees the tables and leaks the
+/// cluster.
 ///
 /// # Invariants
 ///
-/// The cluster has no tables, and is not on the free list. No other value stands for it.
+/// The cluster has no tables, and is not on the free list. There is no other [`Spare`] or
+/// [`Populated`] for it.
 #[must_use]
 pub(crate) struct Populated {
     cluster: &'static Cluster,
@@ -638,7 +651,7 @@ pub(crate) struct Populated {
 }
 
 impl Populated {
-    /// Locks the cluster, and installs its tables.
+    /// Locks the cluster, and moves the tables to it.
     pub(crate) fn install(self) -> Guard {
         let guard = self.cluster.lock();
         // SAFETY: `guard` holds `ci->lock`. By the invariants of `Populated`, the cluster has no
@@ -653,7 +666,8 @@ impl Populated {
     }
 }
 
-/// The right to set vswap up, which C gives to one task at a time until one succeeds.
+/// The right to set vswap up. C holds `vswap_mutex` while it calls `vswap_rs_init()`, and does not
+/// call it again after it has succeeded.
 ///
 /// # Invariants
 ///
@@ -680,7 +694,7 @@ pub(crate) struct HeaderCache(());
 
 impl HeaderCache {
     /// Creates the slab cache of headers and initializes the lists of clusters, unless an earlier
-    /// call did both.
+    /// call did both. Returns `ENOMEM` if there is no memory. May sleep.
     pub(crate) fn create(_setup: &Setup<'_>) -> Result<Self> {
         // SAFETY: By the invariants of `Setup`, no other task calls this function concurrently,
         // and the setup has not succeeded before.

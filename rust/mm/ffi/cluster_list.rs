@@ -95,8 +95,8 @@ same_layout!(DeviceLists = bindings::vswap_cluster_lists {
 });
 
 impl DeviceLists {
-    /// Returns the list of clusters for folios of `order` that have a free run for such a folio.
-    /// Returns `None` if the order is too large.
+    /// Returns the list of clusters whose order is `order`, and which have a free run for a folio
+    /// of that order. Returns `None` if the order is too large.
     pub(crate) fn partial(&self, order: u32) -> Option<&List> {
         self.partial.get(order as usize)
     }
@@ -113,9 +113,9 @@ impl DeviceLists {
 /// # Invariants
 ///
 /// `lock` protects the lists, which C initializes before a cluster exists. Each list has only
-/// virtual clusters. A cluster on `free` has no tables, and no [`Spare`] or
-/// [`Populated`](crate::ffi::cluster::Populated) stands for it. `nr_populated` changes under
-/// `lock`, and is also read without `lock`.
+/// virtual clusters. A cluster on `free` has no tables, and there is no [`Spare`] or
+/// [`Populated`](crate::ffi::cluster::Populated) for it. `nr_populated` changes under `lock`, and
+/// is also read without `lock`.
 #[repr(C)]
 struct AllLists {
     lock: SpinLock<()>,
@@ -145,7 +145,7 @@ c_statics! {
 ///
 /// # Invariants
 ///
-/// The lock is held. Each list has only virtual clusters.
+/// The lock is held, and dropping the value unlocks. Each list has only virtual clusters.
 pub(crate) struct Lists(
     #[expect(dead_code)] SpinLockGuard<'static, ()>,
     // Not `Sync`, because `move_cluster()` and `remove_cluster()` change lists through `&self`.
@@ -155,10 +155,10 @@ pub(crate) struct Lists(
 impl Lists {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
-        // The lock of the lists nests inside the locks of clusters. So a task that holds it only
-        // tries to lock a cluster.
-        // INVARIANT: The lock was just taken. Only `move_to()` and `put_spare()` put clusters on
-        // lists, and `Cluster` is the type of virtual clusters alone.
+        // The lock of the lists nests inside the locks of clusters. So a task that holds the lock
+        // of the lists may only trylock a cluster. INVARIANT: The lock was just taken. Only
+        // `move_to()` and `put_spare()` put clusters on lists, and `Cluster` is the type of
+        // virtual clusters alone.
         Self(all().lock.lock(), NotThreadSafe)
     }
 
@@ -167,7 +167,7 @@ impl Lists {
         safe fn remove_cluster(&self, cluster: &Cluster) = vswap_lists_del;
     }
 
-    /// Moves a locked cluster to the front of a list.
+    /// Moves a locked cluster to the front of a list, from its list if it is on one.
     pub(crate) fn move_to(&mut self, cluster: &LockedCluster<'_>, list: &'static List) {
         self.move_cluster(cluster.cluster(), list);
     }
@@ -190,7 +190,8 @@ impl Lists {
     }
 
     /// Returns the lists of clusters that are bound to the device of type `ty`, or without `ty`,
-    /// the lists of unbound clusters. Never returns `None`, because the index is bounded.
+    /// the lists of unbound clusters. A `ty` that no device can have counts as none. Never returns
+    /// `None`, because the index is bounded.
     pub(crate) fn of(ty: Option<u8>) -> Option<&'static DeviceLists> {
         let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
         all().of.get(usize::from(nth))
@@ -200,16 +201,17 @@ impl Lists {
     pub(crate) fn take_spare(&mut self) -> Option<Spare> {
         let cluster = all().free.0.iter().next()?;
         self.remove_cluster(cluster);
-        // SAFETY: By the invariants of `AllLists`, the cluster has no tables, and no `Spare` or
-        // `Populated` stands for it. The cluster was just removed from the free list.
+        // SAFETY: By the invariants of `AllLists`, a cluster on the free list has no tables, and
+        // there is no `Spare` or `Populated` for it. The cluster was just removed from the list,
+        // whose lock is held.
         Some(unsafe { Spare::new(cluster) })
     }
 
     /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
     /// with tables.
     pub(crate) fn put_spare(&mut self, spare: Spare) {
-        // INVARIANT: By the invariants of `Spare`, the cluster has no tables, and no other value
-        // stands for it. `spare` is consumed.
+        // INVARIANT: By the invariants of `Spare`, the cluster has no tables, and there is no
+        // other `Spare` or `Populated` for it. `spare` is consumed.
         self.move_cluster(spare.cluster(), &all().free);
         self.uncount_populated();
     }
@@ -226,7 +228,8 @@ impl Lists {
         true
     }
 
-    /// Subtracts a cluster from the number of clusters with tables.
+    /// Subtracts one from the number of clusters with tables. Warns, and leaves it at 0, if it is
+    /// 0.
     pub(crate) fn uncount_populated(&mut self) {
         let nr = &all().nr_populated;
         let now = nr.load(Relaxed);
@@ -234,7 +237,7 @@ impl Lists {
         nr.store(now.saturating_sub(1), Relaxed);
     }
 
-    /// Returns the number of clusters with tables.
+    /// Returns the number of clusters with tables. Takes no lock, so the result may be stale.
     pub(crate) fn populated() -> usize {
         all().nr_populated.load(Relaxed)
     }
@@ -245,7 +248,7 @@ impl Lists {
 ///
 /// # Invariants
 ///
-/// The lock is held, and the CPU stays the same.
+/// The task holds the lock, and does not move to another CPU.
 pub(crate) struct Local(NotThreadSafe);
 
 c_functions! {
@@ -287,7 +290,7 @@ impl Local {
 impl Drop for Local {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The lock is held, by the invariants.
+        // SAFETY: By the invariants, this task holds the lock of the CPU that it runs on.
         unsafe { bindings::vswap_local_unlock() };
     }
 }

@@ -4,16 +4,15 @@
 //!
 //! When C's allocator takes a device slot to back a virtual slot, it writes a *reverse map word*
 //! ([`Rmap`]) into the swap table of the device. This word names the virtual slot. The lock of a
-//! device cluster nests inside the lock of a virtual cluster. So a task that has read a reverse
-//! map word drops the lock of the device cluster before it locks the virtual cluster. Then the
-//! task checks that the virtual slot still names the device slot.
+//! device cluster nests inside the lock of a virtual cluster. So a task that follows a reverse map
+//! word to the virtual slot first drops the lock of the device cluster, if it holds that lock. The
+//! virtual slot may not name the device slot any more by then.
 //!
 //! # Lifetime of the device
 //!
-//! A device slot in use keeps its device, because swapoff waits until no slot is in use. So a task
-//! that removed a device slot from a backing word keeps the device until the task frees the slot.
-//! A bound cluster keeps its device until `vswap_unbind()`, because swapoff fails without a
-//! [`Left`].
+//! swapoff frees a device only when none of its slots is in use. So a task that has removed a
+//! device slot from a backing word may use the device until the task frees the slot. The device of
+//! a bound cluster is not freed before `vswap_unbind()`, because swapoff fails without a [`Left`].
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
@@ -90,8 +89,9 @@ pub(crate) struct DeviceSlots {
 }
 
 impl DeviceSlots {
-    /// Allocates a run of device slots for a folio with virtual slots. Returns `ENOSPC` if no
-    /// device has a free run. May sleep.
+    /// Allocates a run of device slots for a folio with virtual slots. Returns `ENOSPC` if C finds
+    /// no free run on a device. Warns and returns `EINVAL` if the slots of the folio are not
+    /// virtual. May sleep.
     pub(crate) fn alloc(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let nr = folio.nr_pages() as u32;
         if warn_on_once!(!folio.first_slot().entry().is_virtual()) {
@@ -114,7 +114,7 @@ impl DeviceSlots {
     /// Returns the device slot that `old` named, the replaced backing word of the virtual slot at
     /// `offset`. Returns `None` if `old` named no device slot. If the reverse map word of the
     /// device slot does not name the virtual slot, `old` was corrupt. Then warns and returns an
-    /// empty run, and the device slot that does back the virtual slot is leaked. Caller holds the
+    /// empty run, which leaks the device slot that does back the virtual slot. Caller holds the
     /// lock of the virtual slot's cluster.
     #[inline]
     pub(crate) fn of_word(old: OldWord, offset: usize) -> Option<Self> {
@@ -128,11 +128,11 @@ impl DeviceSlots {
     // Out of line, because most replaced words name no device slot.
     #[inline(never)]
     fn take_over(_old: OldWord, first: PhysSlot, offset: usize) -> Self {
-        // A backing word names a device slot only while the reverse map word of that slot names the
-        // virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns the
-        // slots to be named. `scatter()` has both words written before it unlocks the virtual
+        // A backing word names a device slot only while the reverse map word of that slot names
+        // the virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns
+        // the slots to be named. `scatter()` has both words written before it unlocks the virtual
         // cluster. Only `drop()` clears the reverse map word. Neither swapoff nor reclaim nor
-        // hibernation does, and a slot in use keeps its device.
+        // hibernation does, and swapoff does not free the device while the slot is in use.
         let backs = is_for(first, offset, false);
         warn_on_once!(!backs);
         // INVARIANT: The run is empty, or the reverse map word says that the device slot is in use
@@ -160,8 +160,8 @@ impl DeviceSlots {
         self.nr
     }
 
-    /// Removes the first slot from the run and returns its backing word, which then owns the slot.
-    /// Returns 0 if the run is empty.
+    /// Removes the first slot from the run, and returns the backing word that names it. The caller
+    /// stores the word, which then owns the slot. Returns 0 if the run is empty.
     #[inline]
     pub(crate) fn name_first(&mut self) -> u64 {
         let Some(left) = self.nr.checked_sub(1) else {
@@ -175,8 +175,8 @@ impl DeviceSlots {
         word
     }
 
-    /// Appends the slots of `other`, if they directly follow the run. Otherwise returns `other` as
-    /// `Err`.
+    /// Appends the slots of `other`, if they are on the same device and directly follow the run.
+    /// Otherwise returns `other` as `Err`.
     #[inline]
     pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
         if self.first.nth(self.nr) != Some(other.first) {
@@ -197,9 +197,9 @@ impl Drop for DeviceSlots {
         if self.nr == 0 {
             return;
         }
-        // SAFETY: The value owns the slots, which are in use and keep their device, and no I/O uses
-        // them, by the invariants. The lock of a device cluster may be taken inside the lock of a
-        // virtual cluster.
+        // SAFETY: By the invariants, the value owns the slots, which are in use, so their device
+        // is not freed. No backing word names them, and no I/O uses them. C takes the lock of the
+        // device cluster, which nests inside the lock of a virtual cluster.
         unsafe { bindings::vswap_free_slots(self.first.ty().into(), self.first.offset(), self.nr) };
     }
 }
@@ -210,20 +210,21 @@ impl Drop for DeviceSlots {
 #[inline]
 pub(crate) fn take_bound(set: SetBits<'_>) -> bool {
     let (first, nr) = set.into_parts();
-    // SAFETY: By the invariants of `SetBits`, the cluster is locked and bound, so its device
-    // stays, and `nr` device slots are idle. The value is consumed, so C counts these slots only
-    // once.
+    // SAFETY: By the invariants of `SetBits`, the virtual cluster is locked and bound, so its
+    // device is not freed, and `nr` device slots are idle. The value is consumed, so C counts
+    // these slots only once.
     unsafe { bindings::vswap_take_bound(first.ty().into(), nr) }
 }
 
-/// Makes device slots of a bound cluster idle, after their bits were cleared. C counts idle slots
+/// Makes device slots of a bound cluster idle, after their bits were cleared. C then counts them
 /// as free.
 #[inline]
 pub(crate) fn idle_bound(cleared: ClearedBits<'_>) {
     let (first, at, nr) = cleared.into_parts();
     let offset = first.offset().wrapping_add(at);
     // SAFETY: By the invariants of `ClearedBits`, the value owns the device slots, and no I/O uses
-    // them. The cluster is locked and bound, so its device stays. The value is consumed.
+    // them. The virtual cluster is locked and bound, so its device is not freed. The value is
+    // consumed, so C counts these slots as idle only once.
     unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, nr) };
 }
 
@@ -235,9 +236,9 @@ pub(crate) fn end_binding(ended: EndedBinding<'_>) {
     let bits = ended.bits().as_ptr().cast::<c_ulong>();
     let tables = ended.tables().map_or(null_mut(), Tables::as_ptr);
     // SAFETY: By the invariants of `EndedBinding`, the device cluster was bound to the virtual
-    // cluster, which is locked. The device stays until C has ended the binding. `bits` has a bit
-    // for each slot. If a bit is set, there are tables, which C takes over. `ended` is consumed.
-    // INVARIANT: C moves the tables out of `ended`, whose `Tables` then owns none.
+    // cluster, which is locked. The device is not freed before C has ended the binding. `bits` has
+    // a bit for each slot. If a bit is set, there are tables, which C takes over. `ended` is
+    // consumed. INVARIANT: C moves the tables out of `ended`, whose `Tables` then owns none.
     unsafe { bindings::vswap_unbind(first.ty().into(), first.offset(), offset, bits, tables) };
 }
 
@@ -249,7 +250,8 @@ c_functions! {
 
 /// Binds a free cluster of the device of type `ty` to a locked virtual cluster, in C. Returns the
 /// first slot of the device cluster, which the caller records in the virtual cluster. Returns
-/// `None` if the device has no free cluster that is not locked, or if swapoff has begun.
+/// `None` if the device has no free cluster that C can lock without waiting, if swapoff has begun,
+/// or if there is no such device.
 pub(crate) fn bind(ty: u8, owner: &LockedCluster<'_>) -> Option<PhysSlot> {
     match bind_to(ty.into(), owner.cluster().index()) {
         0 => None,
@@ -258,17 +260,18 @@ pub(crate) fn bind(ty: u8, owner: &LockedCluster<'_>) -> Option<PhysSlot> {
 }
 
 c_functions! {
-    /// Returns true if a device has a free slot to back a virtual slot. Idle slots of bound
-    /// clusters count as free. Another task may take the slot meanwhile.
+    /// Returns true if a device that may back virtual slots has a free slot. Idle slots of bound
+    /// clusters count as free. Until C's allocator first meets a device that may not back virtual
+    /// slots, the free slots of all devices count. Another task may take the slot meanwhile.
     pub(crate) safe fn have_free() -> bool = vswap_have_free;
     /// Returns true while suspend or hibernation does not allow I/O. A hibernation image may name
-    /// device slots, so no device slot may be freed then.
+    /// device slots, so callers do not replace the backing of a virtual slot then.
     pub(crate) safe fn suspended() -> bool = vswap_storage_suspended;
-    /// Returns true if the device of type `ty` has a free cluster. Another task may take the
-    /// cluster meanwhile.
+    /// Returns true if the device of type `ty` has a free cluster. Returns false if there is no
+    /// such device. Takes no lock, so the answer may be stale.
     pub(crate) safe fn has_free_cluster(ty: c_uint) -> bool = vswap_has_free_cluster;
-    /// Returns true if more than half of the device slots are in use (`vm_swap_full()`). Then
-    /// slots whose pages are in the swap cache should be freed.
+    /// Returns true if more than half of the device slots are in use (`vm_swap_full()`). Idle
+    /// slots of bound clusters count as free.
     pub(crate) safe fn is_full() -> bool = vswap_devices_full;
 }
 
@@ -285,9 +288,10 @@ c_functions! {
     safe fn type_to_bind(order: Order) -> c_int = vswap_bindable_type;
 }
 
-/// Returns the type of the device whose slots the next bound cluster for folios of `order` uses.
-/// Returns `None` if C's allocator must find device slots instead: see `vswap_bindable_type()`.
-/// Takes swap_avail_lock.
+/// Returns the type of a device for a bound cluster for folios of `order`: it has a free cluster
+/// to bind, or bound clusters with free slots. Takes devices in turn. Returns `None` if C's
+/// allocator must find device slots instead (see `vswap_bindable_type()`), or if the order is too
+/// large. Takes swap_avail_lock.
 pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         return None;
@@ -296,7 +300,7 @@ pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     u8::try_from(type_to_bind(Order(order))).ok()
 }
 
-// C accepts any number for a type.
+// C accepts any numbers, also those of a device or a slot that does not exist.
 c_functions! {
     safe fn flags(ty: c_uint) -> usize = vswap_device_flags;
     safe fn slot_backs(ty: c_uint, slot: c_uint, offset: usize, bound: bool) -> bool
@@ -304,9 +308,8 @@ c_functions! {
     safe fn has_slot(ty: c_uint, slot: c_uint) -> bool = vswap_device_has;
 }
 
-/// Returns the swap entry of a device slot, for I/O. Returns `None` if no device has the slot,
-/// because the word that names the slot is corrupt. C would follow such an entry to a device that
-/// does not exist.
+/// Returns the swap entry of a device slot, for I/O. Returns `None` if no device that is on has
+/// the slot: then the word that names the slot is corrupt, and C must not get its entry.
 #[inline]
 pub(crate) fn entry_of(slot: PhysSlot) -> Option<SwapEntry> {
     has_slot(slot.ty().into(), slot.offset())
@@ -314,8 +317,8 @@ pub(crate) fn entry_of(slot: PhysSlot) -> Option<SwapEntry> {
 }
 
 /// Returns true if the device of type `ty` is a block device. Consecutive slots are contiguous on
-/// a block device, so that one request can cover them. Returns false for a swap file, and if there
-/// is no such device.
+/// a block device, so that one request can read or write them. Returns false for a swap file, and
+/// if there is no such device.
 #[inline]
 pub(crate) fn in_order(ty: u32) -> bool {
     flags(ty) & bindings::SWP_BLKDEV as usize != 0
@@ -344,7 +347,7 @@ c_statics! {
     safe fn nr_total() -> &Atomic<isize> = total_swap_pages;
 }
 
-/// Returns how many device slots are free.
+/// Returns how many device slots are free. Idle slots of bound clusters count as free.
 pub(crate) fn free_slots() -> i64 {
     nr_free().load(Relaxed)
 }
@@ -387,11 +390,12 @@ fn in_use(ty: u8) -> i64 {
 }
 
 /// An iterator over the slots of a device that back virtual slots, in the order of their offsets.
-/// It returns the offsets of the virtual slots, which may be stale.
+/// It returns the offsets of the virtual slots. Such an offset may be stale, because the iterator
+/// holds no lock.
 ///
 /// # Invariants
 ///
-/// The device of type `ty` stays during `'a`.
+/// There is a device of type `ty`, which is not freed during `'a`.
 pub(crate) struct Owned<'a> {
     ty: u8,
     offset: u32,
@@ -399,7 +403,7 @@ pub(crate) struct Owned<'a> {
 }
 
 to_c! {
-    /// The type of a device that stays during the call, by the invariants of [`Owned`].
+    /// The type of a device that is not freed during the call, by the invariants of [`Owned`].
     &Owned<'_> => c_uint = |this| this.ty.into();
 }
 
@@ -411,9 +415,9 @@ c_functions! {
 impl FromC<c_uint> for Owned<'_> {
     /// # Safety
     ///
-    /// The device of this type stays while the value is used.
+    /// There is a device of this type, which is not freed while the value is used.
     unsafe fn from_c(ty: c_uint) -> Self {
-        // INVARIANT: As required of the caller, the device stays.
+        // INVARIANT: As required of the caller, there is such a device, and it is not freed.
         Self {
             ty: ty as u8,
             offset: 0,
@@ -477,8 +481,8 @@ impl Owned<'_> {
 /// into use, and no more clusters are bound to the device.
 pub(crate) struct Leaving<'a> {
     owned: Owned<'a>,
-    // The type of the device. `owned.ty` is not used, because `owned` is lent out mutably, and a
-    // borrower could replace it by the value of another device.
+    // The type of the device. `owned.ty` is not used, because `owned()` returns `owned` mutably,
+    // so that a caller could replace it by the value of another device.
     ty: u8,
 }
 
@@ -498,7 +502,7 @@ impl<'a> Refines<c_uint> for Leaving<'a> {
 }
 
 impl<'a> Leaving<'a> {
-    /// Lends out the iterator over the slots that back virtual slots.
+    /// Returns the iterator over the slots of the device that back virtual slots.
     pub(crate) fn owned(&mut self) -> &mut Owned<'a> {
         &mut self.owned
     }
@@ -510,7 +514,7 @@ impl<'a> Leaving<'a> {
             return Err(EBUSY);
         }
         // INVARIANT: No slot of the device backs a virtual slot, and no cluster is bound to it, as
-        // just checked. By the invariants of `Leaving`, that stays so.
+        // just checked. By the invariants of `Leaving`, neither can change any more.
         Ok(Left(PhantomData))
     }
 }
@@ -560,7 +564,8 @@ pub(crate) struct Reads(bindings::vswap_reads, NotThreadSafe);
 to_c!(&mut Reads => *mut bindings::vswap_reads = |this| &mut this.0);
 
 c_functions! {
-    // C accepts any offset and id. The caller gets a reference to the folio. May sleep.
+    // C accepts any offset and id. The caller gets a reference to the folio. C returns `-EEXIST`
+    // if the swap cache has a folio for the slot. May sleep.
     safe fn read_slot(reads: &mut Reads, offset: usize, id: u16) -> Result<Option<FolioRef>>
         = vswap_read_slot;
 }
@@ -580,7 +585,8 @@ impl Reads {
     /// folio and begins to read it.
     ///
     /// Returns `ENOENT` if the swap count of the slot is 0, or if virtual slots were never
-    /// enabled. Returns `ENOMEM` if there is no memory for the folio. May sleep.
+    /// enabled. Returns `ENOMEM` if there is no memory for the folio, or if it cannot be charged
+    /// to its cgroup. May sleep.
     pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
         loop {
