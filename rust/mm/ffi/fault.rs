@@ -59,34 +59,38 @@ pub(crate) fn is_enabled() -> bool {
     enabled_switch().load(Relaxed)
 }
 
-/// Returns true if zswap was ever enabled.
+/// Returns true if zswap may have stored pages: if it ever had a pool, or if
+/// `CONFIG_ZSWAP_DEFAULT_ON` is set.
 #[inline]
 pub(crate) fn zswap_was_enabled() -> bool {
     !params::never_enabled()
 }
 
-/// Returns true if readahead skips neighbours that are in zswap.
+/// Returns true if the switch `bypass` is on. Then readahead skips neighbours whose pages are on
+/// no device, such as those in zswap.
 #[inline]
 pub(crate) fn bypass() -> bool {
     bypass_switch().load(Relaxed)
 }
 
-/// Returns true if the policy may plan large folios.
+/// Returns true if the switch `large` is on, so that the policy may plan large folios.
 #[inline]
 pub(crate) fn large() -> bool {
     large_switch().load(Relaxed)
 }
 
-/// Returns the largest order of a folio that the policy may plan.
+/// Returns the switch `max_order`: the largest order of a folio that the policy may plan.
 #[inline]
 pub(crate) fn max_order() -> u32 {
     max_order_switch().load(Relaxed)
 }
 
 c_functions! {
-    /// Returns true if a device without synchronous I/O backs virtual slots.
+    /// Returns true if a device without synchronous I/O backs virtual slots. Takes no lock, so the
+    /// answer may be stale.
     pub(crate) safe fn any_slow_device() -> bool = vswap_any_slow;
-    /// Returns a bit mask of the orders below `PMD_ORDER` that are enabled for anonymous memory.
+    /// Returns a bit mask of the orders below `PMD_ORDER` that sysfs sets to always, madvise or
+    /// inherit for anonymous memory. Returns 0 without `CONFIG_TRANSPARENT_HUGEPAGE`.
     pub(crate) safe fn anon_orders() -> usize = vswap_anon_orders;
     /// Returns the largest number of pages that readahead reads at once, the page of the fault
     /// among them.
@@ -161,8 +165,8 @@ c_functions! {
     safe fn record_of(owner: Address) -> Present<&'static Counter> = vswap_record_of;
 }
 
-/// The place that keeps the history of faults ([`Record`]) of a VMA or inode. Tasks read and write
-/// it without a lock, so updates may be lost.
+/// The place of the history of faults ([`Record`]) of a VMA or inode, in a static table. Tasks
+/// read and write it without a lock, so updates may be lost.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(&'static Atomic<i64>);
 
@@ -190,17 +194,17 @@ impl Kept {
 ///
 /// # Invariants
 ///
-/// The pointer is NULL, or points to a VMA that stays during `'a`.
+/// The pointer is NULL, or points to a VMA that is not freed during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Vma<'a>(*mut bindings::vm_area_struct, PhantomData<&'a ()>);
 
 impl FromC<*mut bindings::vm_area_struct> for Vma<'_> {
     /// # Safety
     ///
-    /// `vma` is NULL, or stays while the value is used.
+    /// `vma` is NULL, or a VMA that is not freed while the value is used.
     #[inline]
     unsafe fn from_c(vma: *mut bindings::vm_area_struct) -> Self {
-        // INVARIANT: As required of the caller, `vma` is NULL, or stays.
+        // INVARIANT: As required of the caller, `vma` is NULL, or a VMA that is not freed.
         Self(vma, PhantomData)
     }
 }
@@ -230,7 +234,8 @@ impl Vma<'_> {
 ///
 /// # Invariants
 ///
-/// `vmf` describes a fault that runs during `'a`, so that the structure, its VMA and its PMD stay.
+/// `vmf` describes a fault that runs during `'a`. So the structure, its VMA and the page table
+/// that has its PMD are not freed.
 pub(crate) struct Fault<'a> {
     vmf: NonNull<bindings::vm_fault>,
     vma: Vma<'a>,
@@ -247,7 +252,7 @@ impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
         // valid.
         let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
         // INVARIANT: As required of the caller, the fault lasts while the value is used. The VMA
-        // of a fault stays as long as the fault lasts, as the invariant of `Vma` requires.
+        // is not freed before the fault ends, as the invariant of `Vma` requires.
         Self {
             vmf,
             vma: Vma(at.vma, PhantomData),
@@ -282,7 +287,7 @@ impl Fault<'_> {
         self.page
     }
 
-    /// Returns the place for the history of faults in the VMA.
+    /// Returns the place of the history of faults in the VMA.
     #[inline]
     pub(crate) fn record(&self) -> Kept {
         Kept::of(self.vma.as_ptr())
@@ -294,8 +299,8 @@ impl Fault<'_> {
         self.vma.hint()
     }
 
-    /// Returns the smallest and the largest order that a large folio for the fault may have.
-    /// Returns 0 for both if only a single page is allowed.
+    /// Returns the smallest and the largest of the large orders that the VMA, the THP settings and
+    /// [`max_order`] allow for a folio of the fault. Returns 0 for both if they allow none.
     pub(crate) fn limits(&self) -> Limits {
         match self.orders() & orders_up_to(max_order()) {
             0 => Limits::default(),
@@ -308,8 +313,9 @@ impl Fault<'_> {
 
     /// Looks at every `step`-th of the `nr` pages from `first` on. Returns how many of them are
     /// mapped with the accessed bit set. With `run`, stops at the first page that is not mapped
-    /// with this bit set. Returns `None` if the page table or the VMA of the fault does not cover
-    /// the pages, or if the CPU does not set the accessed bit.
+    /// with this bit set. Returns `None` if not all of the pages are in the page table and in the
+    /// VMA of the fault, if there is no page table any more, or if the CPU does not set the
+    /// accessed bit.
     #[inline]
     pub(crate) fn used(&self, first: u64, nr: u32, step: NonZero<u32>, run: bool) -> Option<u32> {
         u32::try_from(self.nr_used(first as usize, nr, step, run)).ok()

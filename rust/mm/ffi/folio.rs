@@ -6,8 +6,8 @@
 //!
 //! One task at a time may change what backs a slot, in zswap or on a device:
 //! - the task that holds the lock of the folio that the swap cache has for the slot. While the
-//!   folio is there, the slot is not freed, and no second folio can be added. [`SwapFolio`] stands
-//!   for that lock.
+//!   folio is there, the slot is not freed, and no second folio can be added. There is a
+//!   [`SwapFolio`] only while that lock is held.
 //! - the task that frees the slot, under the cluster lock. The swap cache has no folio for the
 //!   slot then, and no swap count is left, except for one that this task drops.
 //!
@@ -17,7 +17,9 @@
 //! [`Slot`] is the first of these rights as a value. A lookup borrows it, and a change borrows it
 //! mutably. So the result of a lookup cannot be used after the right is gone, or during a change.
 //!
-//! A value *covers* a folio if it stands for the lock of the folio.
+//! Some values have *exclusive use* of the lock of a folio, such as a [`SwapFolio`]. Only one of
+//! these values for a folio can be used at a time. Otherwise two values could give the right to
+//! one slot.
 //!
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
@@ -56,8 +58,8 @@ use kernel::{
 
 /// A swap entry: a swap type above an offset, as in C's `swp_entry()`.
 ///
-/// An entry may be stale, because nothing keeps the slot that it names in use. A [`Slot`] is never
-/// stale.
+/// An entry may be stale, because the slot that it names may have been freed or reused. The slot
+/// of a [`Slot`] is in use.
 // This is the number in a `swp_entry_t`, because a structure would be passed by reference.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
@@ -123,8 +125,9 @@ impl SwapEntry {
 
     /// Returns the entry `n` slots after this one.
     ///
-    /// Adds `n` to the entry, because the offset is in its low bits. The caller must stay within
-    /// the slots of one device.
+    /// Adds `n` to the entry, because the offset is in its low bits. The result must name a slot
+    /// of the same device, or of the same virtual swap space. Otherwise the sum could overflow
+    /// into the swap type.
     #[inline]
     pub(crate) fn add(self, n: usize) -> Self {
         Self(self.0.wrapping_add(n))
@@ -142,8 +145,8 @@ impl SwapEntry {
 /// # Invariants
 ///
 /// During `'a`, only the owner of the value stores a zswap entry for the slot, removes the zswap
-/// entry, or looks it up to read it. The device of the slot stays, and no I/O uses the device
-/// slot.
+/// entry, or looks it up to read it. The device of the slot is not freed, and no I/O uses the
+/// device slot.
 pub(crate) struct Slot<'a> {
     entry: SwapEntry,
     _right: PhantomData<&'a mut ()>,
@@ -156,10 +159,11 @@ impl Slot<'_> {
         self.entry
     }
 
-    /// Returns the entry, with the guarantee that its device stays.
+    /// Returns the entry, with the guarantee that its device is not freed.
     #[inline]
     pub(crate) fn held_entry(&self) -> HeldEntry<'_> {
-        // INVARIANT: By the invariants of `Slot`, the device stays. The entry names a slot of it.
+        // INVARIANT: By the invariants of `Slot`, the device is not freed. The entry names a slot
+        // of it.
         HeldEntry {
             entry: self.entry,
             _device: PhantomData,
@@ -167,12 +171,12 @@ impl Slot<'_> {
     }
 }
 
-/// A swap entry whose device stays.
+/// A swap entry whose device is not freed while the value is used.
 ///
 /// # Invariants
 ///
-/// The device of the entry stays during `'a`, and the entry's offset is in a cluster of it. The
-/// last cluster may reach beyond the end of the device, so the entry may name no slot.
+/// The device of the entry is not freed during `'a`, and the entry's offset is in a cluster of it.
+/// The last cluster may reach beyond the end of the device, so the entry may name no slot.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldEntry<'a> {
     entry: SwapEntry,
@@ -182,13 +186,14 @@ pub(crate) struct HeldEntry<'a> {
 impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
-    /// The device of the entry stays while the value is used: by a reference, the lock of the
-    /// cluster, or a slot in use, or by RCU if the entry was read from a page table. The entry
+    /// The device of the entry is not freed while the value is used. For that, the caller has a
+    /// reference to the device, the lock of the cluster or a slot in use, or it is in an RCU
+    /// read-side critical section in which it has read the entry from a page table. The entry
     /// names a slot of the device.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
-        // INVARIANT: As required of the caller, the device of the entry stays. The entry names a
-        // slot of the device, so its offset is in a cluster of the device.
+        // INVARIANT: As required of the caller, the device of the entry is not freed. The entry
+        // names a slot of the device, so its offset is in a cluster of the device.
         Self {
             entry: SwapEntry::from_raw(entry),
             _device: PhantomData,
@@ -197,7 +202,7 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
 }
 
 impl HeldEntry<'_> {
-    /// Returns the entry alone, without the guarantee that its device stays.
+    /// Returns the entry alone, without the guarantee that its device is not freed.
     #[inline]
     pub(crate) fn entry(self) -> SwapEntry {
         self.entry
@@ -209,8 +214,8 @@ impl HeldEntry<'_> {
     #[inline]
     pub(crate) fn at(self, offset: usize) -> Option<Self> {
         let here = self.entry.offset();
-        // INVARIANT: The device stays, as for `self`. The offset is in the same cluster of the
-        // device as that of `self`, even if it is beyond the end of the device.
+        // INVARIANT: The device is not freed, as for `self`. The offset is in the same cluster of
+        // the device as that of `self`, even if it is beyond the end of the device.
         (offset ^ here < SWAPFILE_CLUSTER as usize).then(|| Self {
             entry: self.entry.add(offset.wrapping_sub(here)),
             ..self
@@ -246,7 +251,7 @@ impl Folio {
         safe fn set_reclaim(&self) = zswap_folio_set_reclaim;
         // Returns NULL if the folio has no `n`th page.
         safe fn page(&self, n: usize) -> *mut bindings::page = zswap_folio_page;
-        // C takes the RCU read lock, which keeps the cgroup of the folio.
+        // C takes the RCU read lock, so the cgroup of the folio is not freed meanwhile.
         pub(super) safe fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
         safe fn memcg_get(&self) -> Option<MemcgRef> = zswap_folio_memcg_get;
         // C only asserts the state of the folio, under `CONFIG_DEBUG_VM`.
@@ -326,7 +331,7 @@ impl<'a> LockedFolio<'a> {
         }
     }
 
-    /// Returns the cgroup of the folio, to charge tables to.
+    /// Returns the folio as an [`Owner`], to charge its cgroup.
     #[inline]
     pub(super) fn owner(self) -> Owner<'a> {
         Owner { folio: Some(self) }
@@ -360,14 +365,14 @@ impl<'a> SwapPage<'a> {
         self.folio.node()
     }
 
-    /// Returns the cgroup of the folio, to charge tables to.
+    /// Returns the folio as an [`Owner`], to charge its cgroup.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'a> {
         self.folio.owner()
     }
 
-    /// Returns the 64-bit value that the page repeats. Returns `None` if the page does not repeat
-    /// one.
+    /// Returns the value of the 64-bit words of the page if all of them are equal, otherwise
+    /// `None`.
     #[inline]
     pub(crate) fn repeats(&self) -> Option<u64> {
         /// The index of the last word.
@@ -385,7 +390,8 @@ impl<'a> SwapPage<'a> {
         })
     }
 
-    /// Returns true if the cgroup of the page allows zswap to write it to a device.
+    /// Returns true if memory.zswap.writeback of the folio's cgroup and of all its ancestors is 1,
+    /// or if zswap is disabled.
     #[inline]
     pub(crate) fn writeback_enabled(&self) -> bool {
         self.folio.writeback_enabled()
@@ -400,7 +406,8 @@ impl<'a> SwapPage<'a> {
     /// Maps the page, calls `f` with its address, and unmaps the page.
     #[inline]
     fn mapped<R>(&self, f: impl FnOnce(*mut u8) -> R) -> R {
-        // SAFETY: The page belongs to the folio, which stays, by the invariants.
+        // SAFETY: By the invariants, the page belongs to the folio, which is locked and so not
+        // freed.
         let addr = unsafe { bindings::kmap_local_page(self.page.as_ptr()) };
         let ret = f(addr.cast());
         // SAFETY: This task has mapped the page above, and has unmapped all pages that it has
@@ -444,7 +451,8 @@ impl<'a> EmptyPage<'a> {
         unsafe { self.overwrite(|to| bindings::zswap_fill(to.cast(), value, PAGE_SIZE)) }
     }
 
-    /// Maps the page while `f` writes it, and then flushes the data cache.
+    /// Maps the page, calls `f` with its address to write it, and then flushes the folio from the
+    /// data cache.
     ///
     /// # Safety
     ///
@@ -477,8 +485,8 @@ impl<'a> EmptyPage<'a> {
     }
 }
 
-/// Proof that all of a page of a locked folio was written. It is no proof that the bytes are those
-/// which were swapped out.
+/// Proof that all of a page of a locked folio was written. It does not prove that the bytes are
+/// those that were swapped out.
 ///
 /// # Invariants
 ///
@@ -529,7 +537,7 @@ impl<'a> Bytes<'a> {
         self.start
     }
 
-    /// Returns up to `nr` bytes, at even distances.
+    /// Returns up to `nr` bytes, at equal distances.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn sample(&self, nr: usize) -> impl Iterator<Item = u8> + '_ {
@@ -553,16 +561,16 @@ impl<'a> Bytes<'a> {
 
 /// A folio that is locked and in the swap cache.
 ///
-/// The value does not own the folio lock, so dropping it does not unlock the folio. An owner of the
-/// lock, such as [`ReadFolio`], lends out a `SwapFolio` for a shorter lifetime. The owner never
-/// gives out a `&mut` to its own value, because a caller could replace the value by that of another
+/// The value does not own the folio lock, so dropping it does not unlock the folio. An owner of
+/// the lock, such as [`ReadFolio`], returns a `SwapFolio` that borrows the owner mutably. It never
+/// returns a `&mut` to its own value, because a caller could replace the value by that of another
 /// folio.
 ///
 /// # Invariants
 ///
 /// `folio` is in the swap cache during `'a`. It is not under writeback, which only the owner of
-/// the folio lock starts. So no I/O uses its device slots. Only one value that covers the folio
-/// can be used at a time.
+/// the folio lock starts. So no I/O uses its device slots. The value has exclusive use of the
+/// folio lock: see [the module](self).
 pub(crate) struct SwapFolio<'a> {
     folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
@@ -574,12 +582,12 @@ impl<'a> Refines<NonNull<bindings::folio>> for SwapFolio<'a> {
     /// # Safety
     ///
     /// While the value is used, the folio is in the swap cache and not under writeback, and no
-    /// other value covers it.
+    /// other value has exclusive use of its lock.
     #[inline]
     unsafe fn refine(folio: LockedFolio<'a>) -> Self {
         folio.check();
         // INVARIANT: As required of the caller, the folio is in the swap cache and not under
-        // writeback, and no other value covers it.
+        // writeback, and no other value has exclusive use of its lock.
         Self {
             folio,
             _lock: PhantomData,
@@ -594,13 +602,13 @@ impl<'a> SwapFolio<'a> {
     ///
     /// # Safety
     ///
-    /// The folio was just added to the swap cache, and stays there during `'a`. No other value
-    /// covers it during `'a`.
+    /// The folio was just added to the swap cache, and is not removed from it during `'a`. No
+    /// other value has exclusive use of its lock during `'a`.
     #[inline]
     pub(super) unsafe fn new(folio: LockedFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is in the swap cache during `'a`, and no
-        // other value covers it. The folio is not under writeback, because it was just added to
-        // the swap cache.
+        // other value has exclusive use of its lock. The folio is not under writeback, because it
+        // was just added to the swap cache.
         Self {
             folio,
             _lock: PhantomData,
@@ -618,7 +626,7 @@ impl<'a> SwapFolio<'a> {
         self.folio.as_ptr()
     }
 
-    /// Lends the value for a shorter time.
+    /// Returns a value for the same folio, which borrows `self` mutably.
     #[inline]
     pub(super) fn lend(&mut self) -> SwapFolio<'_> {
         // INVARIANT: `self` is borrowed, and cannot be used meanwhile.
@@ -629,8 +637,8 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
-        /// Returns true if the folio is large, clean and not anonymous. Then a fault has read the
-        /// folio and none has mapped it, or it is a shmem folio that was written to a device.
+        /// Returns true if the folio is large, clean and not anonymous. Such a folio was read by a
+        /// fault, and no fault has mapped it, or it is a shmem folio whose data is in swap, too.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_large_unused(&self) -> bool = vswap_folio_large_unused;
         /// Returns true if the folio is uptodate.
@@ -646,12 +654,12 @@ impl<'a> SwapFolio<'a> {
         pub(crate) safe fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
         /// Counts the folio as a large folio that was swapped in.
         pub(crate) safe fn count_large_swpin(&self) = zswap_folio_count_large_swpin;
-        /// Marks the folio dirty, because it has the only copy of the data. Returns true if it was
-        /// clean.
+        /// Marks the folio dirty, so that it is written before reclaim frees it. Returns true if
+        /// it was clean.
         pub(crate) safe fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
-    /// Returns the cgroup of the folio.
+    /// Returns the folio as an [`Owner`], to charge its cgroup.
     // Takes `&mut`, so that it cannot be called through the `Deref` of `ReadFolio`. Otherwise the
     // result could outlive the folio lock, which a `ReadFolio` may drop before `'a` ends.
     #[cfg(CONFIG_RUST_VSWAP)]
@@ -663,8 +671,8 @@ impl<'a> SwapFolio<'a> {
     /// Returns the right to the folio's first slot.
     #[inline]
     pub(crate) fn first_slot(&mut self) -> Slot<'_> {
-        // INVARIANT: The folio lock gives the right to the folio's slots. `self` is the only value
-        // that covers the folio, and cannot be used meanwhile.
+        // INVARIANT: The holder of the folio lock has the right to the folio's slots. `self` has
+        // exclusive use of the lock, and cannot be used meanwhile.
         Slot {
             entry: self.folio.entry(),
             _right: PhantomData,
@@ -672,13 +680,13 @@ impl<'a> SwapFolio<'a> {
     }
 
     /// Returns the right to the folio's `n`th slot, and its `n`th page. Returns `None` if the
-    /// folio is smaller.
+    /// folio has no `n`th page.
     #[inline]
     pub(crate) fn nth(&mut self, n: usize) -> Option<(Slot<'_>, SwapPage<'_>)> {
         let folio = self.folio;
         let page = NonNull::new(folio.page(n))?;
-        // INVARIANT: The folio lock gives the right to the slot, as in `first_slot()`. A folio has
-        // consecutive slots, one for each page.
+        // INVARIANT: The holder of the folio lock has the right to the slot, as in `first_slot()`.
+        // A folio has consecutive slots, one for each page.
         let slot = Slot {
             entry: self.first_slot().entry.add(n),
             _right: PhantomData,
@@ -721,13 +729,14 @@ impl<'a> Deref for UnreadFolio<'a> {
 }
 
 impl UnreadFolio<'_> {
-    /// Lends the folio out.
+    /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
         self.0.lend()
     }
 
-    /// Calls `f` to fill the page of a folio of order 0. Returns `None` if the folio is large.
+    /// Calls `f` to fill the page of a folio of order 0. Returns the error of `f`, if any. Warns
+    /// and returns `EIO` if the proof is for another page. Returns `None` if the folio is large.
     #[inline]
     fn fill_only(
         &mut self,
@@ -742,7 +751,7 @@ impl UnreadFolio<'_> {
     }
 
     /// Calls `f` to fill the page of a folio of order 0. If that succeeds, marks the folio
-    /// uptodate. Returns `None` if the folio is large.
+    /// uptodate; otherwise returns the error. Returns `None` if the folio is large.
     #[inline]
     pub(crate) fn fill(
         &mut self,
@@ -753,7 +762,7 @@ impl UnreadFolio<'_> {
     }
 
     /// Calls `f` to fill each page of a folio, with the index of the page. If that succeeds for
-    /// all pages, marks the folio uptodate.
+    /// all pages, marks the folio uptodate; otherwise returns the first error.
     pub(crate) fn fill_all(
         &mut self,
         mut f: impl for<'p> FnMut(usize, Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
@@ -791,6 +800,7 @@ impl Owner<'_> {
     }
 
     /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to the cgroup of the folio.
+    /// Without a folio, they are charged to the cgroup of this task.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
         let memcg = self.folio.and_then(|folio| folio.memcg_get());
         MemcgRef::charging(memcg.as_ref(), f)
@@ -820,7 +830,7 @@ impl FolioRef {
     c_methods! {
         /// Locks the folio, and waits for the end of its writeback. If the folio is not in the
         /// swap cache with virtual slots any more, unlocks it and returns `None`. May sleep.
-        // C hands over the folio lock, so no other value covers the folio.
+        // C hands over the folio lock, so no other value has exclusive use of it.
         pub(crate) safe fn lock_cached(&self) -> Option<ReadFolio<'_>> = vswap_folio_lock_cached;
     }
 
@@ -869,7 +879,7 @@ c_dropped! {
 }
 
 impl ReadFolio<'_> {
-    /// Lends the folio out.
+    /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
         self.0.lend()
@@ -889,15 +899,16 @@ impl ReadFolio<'_> {
         Ok(())
     }
 
-    /// Removes a clean folio from the swap cache, and unlocks it. A dirty folio has the only copy
-    /// of the data, so the function leaves it in the swap cache, warns, and unlocks it.
+    /// Removes a clean folio from the swap cache, and unlocks it. If the folio is dirty, warns and
+    /// only unlocks it, because it may have the only copy of the data.
     pub(crate) fn forget(self) {
         if warn_on_once!(self.0.folio.is_dirty()) {
             return;
         }
         // SAFETY: By the invariants of `SwapFolio`, the folio is locked, in the swap cache and not
-        // under writeback. No other value covers it, because `self` owns the lock. Dropping `self`
-        // unlocks the folio, which is allowed although it has left the swap cache.
+        // under writeback. No other value has exclusive use of its lock, because `self` owns the
+        // lock. Dropping `self` unlocks the folio, which is allowed although it has left the swap
+        // cache.
         unsafe { bindings::swap_cache_del_folio(self.as_ptr()) };
     }
 }
@@ -934,7 +945,7 @@ impl<'a> Refines<NonNull<bindings::folio>> for ReadRequest<'a> {
 }
 
 impl ReadRequest<'_> {
-    /// Lends the folio out.
+    /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> UnreadFolio<'_> {
         // INVARIANT: By the invariants of `ReadRequest`, the folio was not uptodate, and no task
@@ -943,7 +954,8 @@ impl ReadRequest<'_> {
     }
 
     /// Returns the result of the read for C. After `ENOENT`, the folio stays locked, so that C
-    /// reads it from its device and unlocks it. After any other result, unlocks the folio.
+    /// reads it from its device and unlocks it. After success or any other error, unlocks the
+    /// folio.
     ///
     /// After an error other than `ENOENT`, first removes a large folio from the swap cache.
     /// Otherwise another fault would find the folio, and take all of its pages for unreadable.
@@ -1030,9 +1042,10 @@ impl Refines<NonNull<bindings::folio>> for NewFolio {
 }
 
 c_functions! {
-    // C accepts any entry, and prints an error if it names no device. C sleeps only with `wait`.
-    // The folio is new, locked, in the swap cache, not uptodate and not under writeback. The
-    // caller gets the lock and a reference. The folio pins the slot, which keeps the device.
+    // C accepts any entry, and prints an error if it names no device. C waits for reclaim only
+    // with `wait`. The folio is new, locked, in the swap cache, not uptodate and not under
+    // writeback. The caller gets the lock and a reference. The slot is in use while the folio is
+    // in the swap cache, so the device is not freed.
     safe fn alloc_folio(entry: SwapEntry, wait: bool) -> Result<Option<NewFolio>>
         = zswap_swap_cache_alloc_folio;
 }
@@ -1047,12 +1060,12 @@ impl NewFolio {
     ///
     /// Returns `ENOENT` if the swap count of the slot is 0, and `ENOMEM` if there is no memory.
     /// Returns `EEXIST` if the swap cache has a folio for the slot already, or if the device is
-    /// gone.
+    /// off.
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
         alloc_folio(entry, matches!(wait, Wait::Yes))?.ok_or(ENOMEM)
     }
 
-    /// Lends the folio out.
+    /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
         self.0.lend()
@@ -1083,7 +1096,7 @@ impl NewFolio {
 pub(crate) struct FilledFolio(NewFolio);
 
 impl FilledFolio {
-    /// Lends the folio out.
+    /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
         self.0.lend()

@@ -20,7 +20,8 @@ use kernel::{
     prelude::*, //
 };
 
-// These functions are safe, because C only computes a value from the arguments.
+// These functions are safe, because C computes a value from the arguments and follows no pointer.
+// With `CONFIG_DEBUG_VM`, C also warns of words and values that it does not expect.
 c_functions! {
     safe fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
     safe fn shadow_word(value: usize, null: bool, flags: u8) -> usize = vswap_shadow_to_swp_tb;
@@ -42,16 +43,16 @@ to_c!(SmallFolio<'_> => *mut bindings::folio = |this| this.0.as_ptr().cast());
 ///
 /// # Invariants
 ///
-/// The word has the page frame number of a page that stays during `'a`.
+/// The word has the page frame number of a page that is not freed during `'a`.
 #[derive(Clone, Copy)]
 struct FolioWord<'a>(usize, PhantomData<&'a Page>);
 
 impl FromC<usize> for FolioWord<'_> {
     /// # Safety
     ///
-    /// `word` has the page frame number of a page that stays while the value is used.
+    /// `word` has the page frame number of a page that is not freed while the value is used.
     unsafe fn from_c(word: usize) -> Self {
-        // INVARIANT: As required of the caller, the page with the page frame number stays.
+        // INVARIANT: As required of the caller, the page with the page frame number is not freed.
         Self(word, PhantomData)
     }
 }
@@ -59,7 +60,7 @@ impl FromC<usize> for FolioWord<'_> {
 to_c!(FolioWord<'_> => usize = |this| this.0);
 
 c_functions! {
-    // C only computes the page frame number.
+    // C computes the word from the page frame number of the folio, and does not keep the pointer.
     safe fn folio_word(folio: SmallFolio<'_>, flags: u8) -> FolioWord<'_> = folio_to_swp_tb;
     // C may read the memory map at the page frame number, to compute the address of the folio.
     safe fn folio_of(word: FolioWord<'_>) -> *mut bindings::folio = swp_tb_to_folio;
