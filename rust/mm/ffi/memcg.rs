@@ -44,8 +44,8 @@ use kernel::{
     }, //
 };
 
-/// A memory cgroup, or `NULL`, which C takes for the root. RCU may be all that keeps the cgroup, so
-/// no method sleeps.
+/// A memory cgroup, or `NULL` for none. Only the RCU read lock may keep the cgroup from being
+/// freed, so no method sleeps.
 ///
 /// # Invariants
 ///
@@ -56,7 +56,7 @@ pub(crate) struct RcuMemcg<'a> {
     _pin: PhantomData<&'a ()>,
 }
 
-/// A memory cgroup, or `NULL`. The cgroup is not freed even if the task sleeps.
+/// A memory cgroup, or `NULL` for none. The cgroup is not freed even if the task sleeps.
 ///
 /// # Invariants
 ///
@@ -109,14 +109,14 @@ impl<'a> Memcg<'a> {
     /// Returns the limits of the cgroup and its ancestors: see [`RcuMemcg::limits`].
     pub(crate) fn limits(self) -> impl Iterator<Item = (Memcg<'a>, Limits)> {
         // INVARIANT: By the invariants of `Memcg`, the cgroup is not freed during `'a`. A cgroup
-        // keeps its ancestors.
+        // holds references to its ancestors.
         let stays = |(memcg, limits)| (Memcg(memcg), limits);
         self.0.limits().map(stays)
     }
 }
 
 impl Memcg<'_> {
-    /// `NULL`, which stands for the root.
+    /// `NULL`, for pages without a cgroup. Callers also use it when memory cgroups are disabled.
     // INVARIANT: There is no cgroup.
     pub(crate) const ROOT: Self = Self(RcuMemcg::ROOT);
 
@@ -128,8 +128,9 @@ impl Memcg<'_> {
         safe fn flush_stats(&self) = zswap_memcg_flush_stats;
     }
 
-    /// Returns how many bytes zswap uses for the pages of the cgroup, and how many pages it has.
-    /// Returns `None` for `NULL`, or if memory cgroups are disabled. May sleep.
+    /// Returns how many bytes zswap uses for the pages of the cgroup and its descendants, and how
+    /// many of these pages it has. Flushes the statistics first, unless they were flushed
+    /// recently. Returns `None` for `NULL`, or if memory cgroups are disabled. May sleep.
     pub(crate) fn usage(self) -> Option<(usize, usize)> {
         let memcg = self.not_null().filter(|_| !disabled())?;
         self.flush_stats();
@@ -149,14 +150,15 @@ impl RcuMemcg<'_> {
     }
 
     c_methods! {
-        /// Returns true if the cgroup allows zswap to write its pages to a device.
+        /// Returns true if memory.zswap.writeback of the cgroup and of all its ancestors is 1, if
+        /// zswap is disabled, or for `NULL`.
         pub(crate) safe fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
-        /// Returns true if reclaim scans the cgroup's anonymous pages because it can swap them
-        /// out. If the result is false, reclaim may still scan them to demote them to a lower
-        /// memory tier.
+        /// Returns true if pages of the cgroup can be swapped out, by
+        /// `mem_cgroup_get_nr_swap_pages()`; for `NULL`, by `get_nr_swap_pages()`. If the result
+        /// is false, reclaim scans anonymous pages only to demote them to a lower memory tier.
         pub(crate) safe fn can_swap(&self) -> bool = zswap_memcg_can_swap;
         /// Returns true if the cgroup is offline. Then the ring (the order of writeback) of an
-        /// ancestor has its stored pages, or is about to get them.
+        /// ancestor has its stored pages, or is about to get them. Returns false for `NULL`.
         pub(crate) safe fn is_zombie(&self) -> bool = zswap_memcg_zombie;
         /// Returns how many pages are charged to the cgroup and its descendants. For the root and
         /// for `NULL`, returns the number of anonymous pages in the system.
@@ -178,9 +180,9 @@ impl RcuMemcg<'_> {
         self.refusals_of().0
     }
 
-    /// Counts in memory.swap.events that a page got no swap, at most once a second for each
-    /// cgroup. Without this limit the count would only say how often reclaim scans, because each
-    /// scan tries a refused page again. Does nothing for `NULL`.
+    /// Counts in memory.swap.events, as `max` and `fail`, that a page got no swap. Counts at most
+    /// once a second for each cgroup. Otherwise the counts would only say how often reclaim scans,
+    /// because each scan tries a refused page again. Does nothing for `NULL`.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn count_swap_max(self) {
         if let Some(memcg) = self.not_null() {
@@ -210,8 +212,9 @@ impl RcuMemcg<'_> {
         })
     }
 
-    /// Returns true if a page of the cgroup in zswap can be written back: a device has a free slot,
-    /// and the cgroup is below its swap limit.
+    /// Returns true if zswap can write back a page of a virtual slot of the cgroup: a device has a
+    /// free slot, and one more page would not exceed memory.swap.max of the cgroup or of an
+    /// ancestor.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn has_room(self) -> bool {
         device::have_free() && !self.exceeds_swap_max(1, false)
@@ -220,8 +223,8 @@ impl RcuMemcg<'_> {
     /// Returns the cgroup, unless it is `NULL`.
     #[inline]
     fn not_null(&self) -> Option<NotNull<'_>> {
-        // INVARIANT: By the invariants of `RcuMemcg`, the cgroup is not freed. A caller that sleeps
-        // has a `Memcg`, which keeps it.
+        // INVARIANT: By the invariants of `RcuMemcg`, the cgroup is not freed. A caller that
+        // sleeps has a `Memcg`, so the cgroup is not freed meanwhile either.
         NonNull::new(self.ptr).map(|ptr| NotNull(ptr, PhantomData))
     }
 
@@ -231,8 +234,8 @@ impl RcuMemcg<'_> {
         true
     }
 
-    /// Calls `f` with the cgroup of `objcg`, or with the root for `None`. The cgroup may be going
-    /// offline.
+    /// Calls `f` with the cgroup of `objcg`, or with `NULL` for `None`, under the RCU read lock.
+    /// The cgroup may be going offline.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(RcuMemcg<'_>) -> R) -> R {
@@ -243,8 +246,8 @@ impl RcuMemcg<'_> {
         }
     }
 
-    /// Returns the number of the cgroup's pages in zswap, without flushing the statistics. Returns
-    /// `None` for `NULL`.
+    /// Returns the number of pages of the cgroup and its descendants in zswap, as of the last
+    /// flush of the statistics. Returns `None` for `NULL`.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
         self.not_null().map(|memcg| memcg.state(Stat::Pages))
@@ -265,7 +268,7 @@ to_c!(&mut Limits => *mut Limits = |this| this);
 #[cfg(CONFIG_RUST_VSWAP)]
 impl<'a> RcuMemcg<'a> {
     c_methods! {
-        // The result stays as long as the cgroup, because a cgroup keeps its ancestors.
+        // The result is not freed before the cgroup, which holds references to its ancestors.
         safe fn parent(&self, limits: &mut Limits) -> RcuMemcg<'a> = vswap_memcg_limits;
     }
 
@@ -327,12 +330,13 @@ impl RcuBound<'_, ObjCgroup> {
     }
 
     c_methods! {
-        // RCU keeps the memory cgroup, even if the object cgroup moves to another one.
+        // The memory cgroup is not freed before the RCU read lock is dropped, even if the object
+        // cgroup moves to another memory cgroup.
         safe fn memcg(&self) -> RcuMemcg<'_> = zswap_objcg_memcg;
     }
 }
 
-/// A statistic of a cgroup.
+/// A statistic of a cgroup, which includes its descendants.
 #[repr(u32)]
 enum Stat {
     /// Memory that zswap uses, in bytes.
@@ -395,7 +399,8 @@ impl Refusals {
         self.tried.load(Relaxed) as u64
     }
 
-    /// Returns the count of refused pages. Each stored page lowers the count.
+    /// Returns the count of refused pages, which a page that reclaim stores lowers: see
+    /// [`capacity`](crate::vswap::capacity).
     #[inline]
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Relaxed) as u64
@@ -477,11 +482,11 @@ impl MemcgRef {
     }
 
     c_methods! {
-        // If the result is true, C has taken a reference.
+        // If the cgroup is online, C takes a reference and returns true.
         safe fn tryget_online(&self) -> bool = zswap_memcg_tryget_online;
     }
 
-    /// Returns the cgroup, which the reference keeps.
+    /// Returns the cgroup, which is not freed while the reference is borrowed.
     #[inline]
     pub(crate) fn get(&self) -> Memcg<'_> {
         // INVARIANT: The cgroup is not freed while there is a reference.
@@ -491,11 +496,13 @@ impl MemcgRef {
         })
     }
 
-    /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to `memcg`.
+    /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to `memcg`. With `None`, they are
+    /// charged to the cgroup of this task.
     pub(crate) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
         let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
-        // SAFETY: The closure is called for two cgroups below. `memcg` keeps the first until the
-        // second is active again. The second was active before, so the task keeps it.
+        // SAFETY: The closure is called for two cgroups below, or `NULL`. `memcg` holds a
+        // reference to the first until the second is active again. The second was active before,
+        // so a caller of this function holds a reference to it.
         let activate = |memcg| unsafe { bindings::zswap_set_active_memcg(memcg) };
         let old = activate(ptr);
         let ret = f();
@@ -521,12 +528,11 @@ impl Cursor {
     /// Calls `f` with the cursor's cgroup, under the lock of the cursor.
     fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
         let cursor = &raw mut bindings::zswap_shrink_cursor;
-        // SAFETY: The lock is initialized statically. `f` takes no other lock of zswap. Dropping a
-        // reference to a cgroup takes no lock of zswap, even if it is the last reference.
+        // SAFETY: The lock is a static variable, which is initialized statically and never freed.
         let _guard = unsafe { SpinLock::<()>::from_raw(&raw mut (*cursor).lock) }.lock();
-        // SAFETY: The lock protects the pointer. `Option<MemcgRef>` has the layout of C's pointer,
-        // with `NULL` for `None`. If the pointer is not `NULL`, the cursor owns a reference to the
-        // cgroup.
+        // SAFETY: The lock, which is held while `f` runs, protects the pointer, so no other
+        // reference to it is in use. `Option<MemcgRef>` has the layout of C's pointer, with `NULL`
+        // for `None`. If the pointer is not `NULL`, the cursor owns a reference to the cgroup.
         f(unsafe { &mut *(&raw mut (*cursor).next).cast() })
     }
 
@@ -554,8 +560,8 @@ impl Cursor {
         })
     }
 
-    /// If the cursor is at a cgroup that goes offline, moves it to the next online cgroup, so that
-    /// the cursor does not keep the offline one.
+    /// Called when `memcg` goes offline. If the cursor is at `memcg`, moves it to the next online
+    /// cgroup, or to the end of the round, so that it holds no reference to `memcg`.
     pub(crate) fn leave(memcg: Memcg<'_>) {
         Self::locked(|place| {
             while place
@@ -581,8 +587,9 @@ impl ObjCgroup {
     }
 
     c_functions! {
-        /// Returns the object cgroup that the folio is charged to, if any. The folio is locked, so
-        /// it does not change its cgroup.
+        /// Returns the object cgroup that the folio is charged to, with a reference. Returns
+        /// `None` if the folio is not charged. The folio is locked, so it is not moved to another
+        /// cgroup.
         pub(crate) safe fn of_folio(folio: &SwapFolio<'_>) -> Option<ObjCgroup>
             = zswap_folio_objcg_get;
     }
@@ -591,21 +598,23 @@ impl ObjCgroup {
         /// Returns the memory cgroup that is charged, with a reference. Returns `None` without
         /// `CONFIG_MEMCG`.
         pub(crate) safe fn memcg(&self) -> Option<MemcgRef> = zswap_objcg_memcg_get;
-        /// Returns true if the cgroup and its ancestors are below their zswap limits.
+        /// Returns true if zswap uses less than memory.zswap.max for the cgroup, and for each of
+        /// its ancestors. Returns true with cgroup v1. May sleep.
         pub(crate) safe fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
         /// Counts pages of the cgroup that were stored in zswap.
         pub(crate) safe fn count_zswpout(&self, nr: usize) = zswap_objcg_count_zswpout;
     }
 }
 
-// C looks the id up under RCU. If no cgroup has the id, C warns and charges nothing.
+// C looks the id up under RCU. If no cgroup has the id, C warns and changes nothing. C also
+// changes nothing for id 0, for the root, and with cgroup v1.
 c_functions! {
     safe fn charge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_charge_id;
     safe fn uncharge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_uncharge_id;
 }
 
-/// Adds stored pages to the global counts, and charges them to the cgroup with `id`. The slots of
-/// the pages hold references to the id, which keep it valid. May sleep.
+/// Adds stored pages to the global counts, and charges them to the cgroup with `id`. The id is
+/// valid, because the slots of the pages hold references to it. May sleep.
 #[inline]
 pub(crate) fn stored(id: u16, sum: Sum) {
     if sum.nr() == 0 {
@@ -616,7 +625,7 @@ pub(crate) fn stored(id: u16, sum: Sum) {
     charge_id(id, sum.bytes(), nr, nr_plain);
 }
 
-/// Undoes [`stored`] for pages that zswap has freed.
+/// Undoes [`stored`] for pages that zswap has freed. Does not sleep.
 #[inline]
 pub(crate) fn unstored(id: u16, sum: Sum) {
     if sum.nr() == 0 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Module parameters, counters and events of zswap.
+//! Module parameters, counters, events and debugfs files of zswap, and the argument of its
+//! shrinker.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
@@ -52,19 +53,19 @@ pub(crate) fn jiffies() -> usize {
     clock().load(Relaxed)
 }
 
-/// Returns the number of pages of RAM.
+/// Returns the number of pages that the page allocator manages (`totalram_pages()`).
 #[inline]
 pub(crate) fn totalram_pages() -> usize {
     ram().load(Relaxed) as usize
 }
 
-/// Returns true if zswap is enabled, so that it stores pages.
+/// Returns the module parameter `enabled`: true if zswap may store pages.
 #[inline]
 pub(crate) fn enabled() -> bool {
     enabled_param().load(Relaxed)
 }
 
-/// Disables zswap, because it has no pool.
+/// Sets the module parameter `enabled` to false.
 pub(crate) fn disable() {
     enabled_param().store(false, Relaxed);
 }
@@ -83,7 +84,7 @@ pub(crate) fn max_pool_percent() -> u32 {
 
 /// Returns the accept threshold, as a percentage of the limit that [`max_pool_percent`] sets.
 /// After the limit was reached, zswap accepts pages again when the pools have shrunk to the
-/// threshold.
+/// threshold, or at once if no page can be written back.
 #[inline]
 pub(crate) fn accept_threshold_percent() -> u32 {
     accept_threshold_param().load(Relaxed)
@@ -94,7 +95,7 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 /// # Invariants
 ///
 /// No other task writes the parameter during `'a`. If a write of the parameter has allocated the
-/// name, no other task reads the name. Only one value exists at a time.
+/// name, no other task reads the name during `'a`. Only one value exists at a time.
 pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
 /// Creates the value for an exported function that lists it as `given` (`c_exports!`). C passes no
@@ -115,8 +116,8 @@ impl FromC<()> for Compressor<'_> {
 impl Compressor<'_> {
     /// Returns the name of the compressor.
     pub(crate) fn name(&self) -> &CStr {
-        // SAFETY: The parameter is a string. By the invariants, only `set()` changes it meanwhile,
-        // which borrows `self` mutably.
+        // SAFETY: The parameter is a NUL-terminated string. By the invariants, only `set()`
+        // changes or frees it meanwhile, which borrows `self` mutably.
         unsafe { CStr::from_char_ptr(compressor_param().load(Relaxed)) }
     }
 
@@ -185,9 +186,11 @@ pub(crate) fn set_up() -> Result {
 }
 
 c_functions! {
-    /// Returns true only if there never was a pool. Then no page was ever stored.
+    /// Returns true only if zswap never had a pool. Then no page was ever stored. With
+    /// `CONFIG_ZSWAP_DEFAULT_ON`, always returns false.
     pub(crate) safe fn never_enabled() -> bool = zswap_never_enabled;
-    /// Records that there is a pool, so that [`never_enabled`] returns false from then on.
+    /// Records that there is a pool, so that [`never_enabled`] returns false from then on. May
+    /// sleep.
     pub(crate) safe fn note_ever_enabled() = zswap_shim_ever_enabled;
     /// Counts pages that were stored, as `zswpout` in /proc/vmstat.
     pub(crate) safe fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
@@ -199,7 +202,7 @@ c_functions! {
     pub(crate) safe fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
     /// Queues the work item of the shrink worker. Does nothing before zswap is set up.
     pub(crate) safe fn queue_shrink() = zswap_shim_queue_shrink;
-    /// Reschedules if needed. The caller holds no spinlock.
+    /// Reschedules if needed. The caller may sleep.
     pub(crate) safe fn cond_resched() = zswap_cond_resched;
     safe fn gfp_has_io_fs(gfp: bindings::gfp_t) -> bool = zswap_gfp_has_io_fs;
 }
@@ -224,9 +227,10 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Folios that were refused because the pool was full.
+    /// Folios that were refused because the pools had reached the size limit
+    /// ([`max_pool_percent`]).
     POOL_LIMIT_HIT = c"pool_limit_hit";
-    /// Pages that could not be written back.
+    /// Pages that zswap tried to write back, but could not.
     REJECT_RECLAIM_FAIL = c"reject_reclaim_fail";
     /// Pages that could not be stored for lack of memory in zsmalloc.
     REJECT_ALLOC_FAIL = c"reject_alloc_fail";
@@ -235,13 +239,14 @@ counters! {
     /// Pages that the compressor failed on or did not make smaller, and that may not be stored
     /// uncompressed.
     REJECT_COMPRESS_FAIL = c"reject_compress_fail";
-    /// Pages whose compressed data was too large for the compressor's buffer or for zsmalloc.
+    /// Pages for which the compressor returned `ENOSPC`, and that may not be stored uncompressed,
+    /// or for which zsmalloc returned `ENOSPC`.
     REJECT_COMPRESS_POOR = c"reject_compress_poor";
     /// Pages that could not be decompressed.
     DECOMPRESS_FAIL = c"decompress_fail";
-    /// Pages that were written back.
+    /// Pages whose writeback was begun.
     WRITTEN_BACK_PAGES = c"written_back_pages";
-    /// Requests to devices for pages that were written back.
+    /// Requests to devices for the writeback of pages.
     WRITTEN_BACK_REQUESTS = c"written_back_requests";
 }
 
@@ -259,7 +264,7 @@ mod hooks {
 /// The files in debugfs, which are never removed.
 static FILES: SetOnce<Pin<KBox<debugfs::Scope<()>>>> = SetOnce::new();
 
-/// Creates the files in debugfs.
+/// Creates the files in debugfs. Returns `ENOMEM` if there is no memory. May sleep.
 pub(crate) fn show() -> Result {
     type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
 
@@ -359,7 +364,7 @@ impl ShrinkControl<'_> {
         self.raw.nr_to_scan
     }
 
-    /// Sets the number of pages that are left to scan.
+    /// Sets the number of pages to scan, after a scan to those that are left.
     pub(crate) fn set_nr_to_scan(&mut self, nr: usize) {
         self.raw.nr_to_scan = nr;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios that enter or leave the swap cache for virtual slots, the memory cgroup ids of these
-//! slots, and the mode of vswap.
+//! Folios that enter or leave the swap cache for virtual slots, the memory cgroup ids and charges
+//! of these slots, the number of slots in use, and the mode of vswap.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -69,7 +69,8 @@ pub(crate) fn is_on() -> bool {
 }
 
 c_functions! {
-    /// Returns true if this task is in reclaim, for itself or as kswapd; false for `MADV_PAGEOUT`.
+    /// Returns true if this task is in reclaim of a node or a cgroup, directly or as kswapd.
+    /// Returns false for `MADV_PAGEOUT`.
     pub(crate) safe fn in_reclaim() -> bool = vswap_in_reclaim;
 }
 
@@ -77,8 +78,8 @@ c_functions! {
 ///
 /// # Invariants
 ///
-/// The folio is not in the swap cache during `'a`. It has `nr` pages. No other value covers it
-/// (see [`crate::ffi::folio`]).
+/// The folio is not in the swap cache during `'a`. It has `nr` pages. No other value has exclusive
+/// use of its lock (see [`crate::ffi::folio`]).
 pub(crate) struct NewSwap<'a> {
     folio: LockedFolio<'a>,
     nr: u32,
@@ -90,11 +91,12 @@ impl<'a> Refines<NonNull<bindings::folio>> for NewSwap<'a> {
 
     /// # Safety
     ///
-    /// The folio is not in the swap cache, and no other value covers it, while the value is used.
+    /// While the value is used, the folio is not in the swap cache, and no other value has
+    /// exclusive use of its lock.
     #[inline]
     unsafe fn refine(folio: LockedFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is not in the swap cache, and no other
-        // value covers it.
+        // value has exclusive use of its lock.
         Self {
             folio,
             nr: folio.nr_pages() as u32,
@@ -110,7 +112,8 @@ impl RcuBound<'_, LockedFolio<'_>> {
     }
 
     c_methods! {
-        // The folio is locked, so it stays. RCU keeps its cgroup.
+        // The folio is locked, so it is not freed. Its cgroup is not freed before the RCU read
+        // lock is dropped.
         safe fn memcg(&self) -> RcuMemcg<'_> = vswap_folio_memcg;
     }
 }
@@ -122,17 +125,18 @@ impl<'a> NewSwap<'a> {
     }
 
     c_methods! {
-        // On success, takes a reference to the id for each page of the folio.
+        // On success, C sets the id, and takes a reference to it for each page of the folio. An id
+        // of 0 has no references.
         safe fn take_ids(&self, id: &mut u16, charge: bool) -> Result = mem_cgroup_record_swap;
     }
 
-    /// Returns the cgroup of the folio, to charge tables to.
+    /// Returns the folio as an [`Owner`], to charge its cgroup.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
         self.folio.owner()
     }
 
-    /// Calls `f` with the cgroup of the folio.
+    /// Calls `f` with the cgroup of the folio, under the RCU read lock.
     #[inline]
     pub(crate) fn with_memcg<R>(&self, f: impl FnOnce(RcuMemcg<'_>) -> R) -> R {
         let rcu = rcu::read_lock();
@@ -170,9 +174,11 @@ impl<'a> NewSwap<'a> {
     }
 
     /// Takes references to the id of the folio's memory cgroup, one for each page. The id is 0 if
-    /// no cgroup is to be recorded. With `charge`, also charges the slots as swap; otherwise
-    /// checks the zswap limits. Returns `EDQUOT` if a zswap limit is reached, and another error if
-    /// a swap limit is reached.
+    /// no cgroup is to be recorded. With `charge`, also charges the slots as swap.
+    ///
+    /// Returns `ENOMEM` if memory.swap.max of the cgroup or of an ancestor is 0 or, with `charge`,
+    /// would be exceeded. Without `charge`, returns `EDQUOT` if memory.zswap.max of one of them is
+    /// reached, and the folio may be written to a device. May sleep without `charge`.
     #[inline]
     pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
@@ -192,8 +198,8 @@ impl<'a> NewSwap<'a> {
         self.folio.first_page().variety()
     }
 
-    /// Returns true if the folio may be written to a device, because its cgroup allows writeback
-    /// of zswap, or because zswap is disabled.
+    /// Returns true if the folio may be written to a device: memory.zswap.writeback of its cgroup
+    /// and of all ancestors is 1, or zswap is disabled.
     pub(crate) fn may_be_written(&self) -> bool {
         !params::enabled() || self.folio.writeback_enabled()
     }
@@ -205,7 +211,7 @@ impl<'a> NewSwap<'a> {
 /// # Invariants
 ///
 /// The folio is that of a [`NewSwap`] with the lifetime `'a`, which was consumed. No other value
-/// covers the folio, except a value that this one lends.
+/// has exclusive use of the folio lock, except a value that borrows this one.
 pub(crate) struct Entered<'a>(SwapFolio<'a>);
 
 impl<'a> Entered<'a> {
@@ -219,13 +225,13 @@ impl<'a> Entered<'a> {
         // name the folio.
         unsafe { bindings::vswap_folio_enter_cache(folio.as_ptr(), offset) };
         // INVARIANT: `named`, with its `NewSwap`, is consumed, and the folio was just added to the
-        // swap cache.
-        // SAFETY: By the invariants of `NewSwap`, the folio is locked, and no value other than
-        // `named` covered it, which is consumed. The folio was just added to the swap cache.
+        // swap cache. SAFETY: By the invariants of `NewSwap`, the folio is locked, and no value
+        // other than `named` had exclusive use of its lock. `named` is consumed. The folio was
+        // just added to the swap cache.
         Self(unsafe { SwapFolio::new(folio) })
     }
 
-    /// Lends the folio out.
+    /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
         self.0.lend()
@@ -236,7 +242,7 @@ impl<'a> Entered<'a> {
     /// ([`SwapFolio::count_cached`]), and holds no lock of a cluster.
     pub(crate) fn remove(self) {
         // SAFETY: By the invariants, the folio is locked, in the swap cache and not under
-        // writeback. No other value covers it, and `self` is consumed.
+        // writeback. No other value has exclusive use of its lock, and `self` is consumed.
         unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };
     }
 }
@@ -247,7 +253,7 @@ impl<'a> Entered<'a> {
 ///
 /// The folio is in the swap cache until [`Self::leave_cache`], and not under writeback. It is
 /// locked during `'a`, also after it has left the swap cache. Its slots are virtual. No other
-/// value covers it (see [`crate::ffi::folio`]).
+/// value has exclusive use of its lock (see [`crate::ffi::folio`]).
 pub(crate) struct LeavingFolio<'a> {
     folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
@@ -284,7 +290,7 @@ impl<'a> LeavingFolio<'a> {
         self.folio.pfn()
     }
 
-    /// Returns the cgroup of the folio.
+    /// Returns the folio as an [`Owner`], to charge or uncharge its cgroup.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'a> {
         self.folio.owner()
@@ -307,11 +313,11 @@ impl<'a> Refines<NonNull<bindings::folio>> for LeavingFolio<'a> {
     /// # Safety
     ///
     /// The folio is in the swap cache, with virtual slots, and not under writeback. No other value
-    /// covers it.
+    /// has exclusive use of its lock.
     #[inline]
     unsafe fn refine(folio: LockedFolio<'a>) -> Self {
-        // INVARIANT: As required of the caller, the folio is in the swap cache, with virtual slots,
-        // and not under writeback. No other value covers it.
+        // INVARIANT: As required of the caller, the folio is in the swap cache, with virtual
+        // slots, and not under writeback. No other value has exclusive use of its lock.
         Self {
             folio,
             _lock: PhantomData,
@@ -386,7 +392,7 @@ impl IdRefs {
     ///
     /// # Safety
     ///
-    /// The caller does not put the reference that the value stands for.
+    /// The caller does not put the result, because there is no reference.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) unsafe fn make_up(id: u16) -> Self {
         Self { id, nr: 1 }
@@ -398,7 +404,7 @@ impl IdRefs {
     pub(crate) fn take(slot: &UnpinnedSlot<'_>) -> Self {
         let (cluster, off) = slot.parts();
         // SAFETY: By the invariants of `UnpinnedSlot`, the cluster is locked, and the slot is in
-        // it. C checks that there is a table.
+        // it. C returns 0 if the cluster has no table of ids.
         let id = unsafe { bindings::vswap_ci_take_id(cluster.cluster().as_ci(), off) };
         // INVARIANT: The slot owned the reference, and C has cleared the id of the slot.
         Self { id, nr: 1 }
@@ -406,14 +412,14 @@ impl IdRefs {
 
     /// Records the id in the slots from `off` on, which take over the references. Leaks the
     /// references that these slots had before. Warns and leaks `self` if a slot is not in the
-    /// cluster, or if `nr` is 0.
+    /// cluster, or if `nr` is 0. Also leaks `self` if the cluster has no table of ids.
     #[inline(always)]
     pub(crate) fn give(self, cluster: &mut LockedCluster<'_>, off: u32) {
         if warn_on_once!(self.nr == 0 || off.saturating_add(self.nr) > SWAPFILE_CLUSTER) {
             return;
         }
-        // SAFETY: The cluster is locked, by the invariants of `LockedCluster`, and the slots are in
-        // it, as just checked. C checks that there is a table.
+        // SAFETY: The cluster is locked, by the invariants of `LockedCluster`, and the slots are
+        // in it, as just checked. C does nothing if the cluster has no table of ids.
         unsafe { bindings::vswap_ci_set_ids(cluster.cluster().as_ci(), off, self.nr, self.id) };
     }
 
@@ -429,8 +435,8 @@ impl IdRefs {
         self.nr
     }
 
-    /// Adds the references of other slots, if they are to the same id. Otherwise returns `other`
-    /// as `Err`.
+    /// Adds the references of other slots to `self`, if they are to the same id. Otherwise returns
+    /// `other` as `Err`.
     #[inline]
     pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
         if other.id != self.id {
@@ -441,8 +447,8 @@ impl IdRefs {
         Ok(())
     }
 
-    /// Puts the references. Before that, uncharges `nr_charged` slots that were charged as swap,
-    /// and the zswap charge `stored`.
+    /// Uncharges `nr_charged` of the slots, which were charged as swap, and the zswap charge
+    /// `stored`. Then puts the references.
     #[inline]
     pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
         self.put_of(Owner::NONE, nr_charged, stored);
@@ -458,7 +464,7 @@ impl IdRefs {
     }
 }
 
-/// The charges of freed slots of one memory cgroup, which are added up to uncharge them together.
+/// The sum of the charges of freed slots of one memory cgroup, to uncharge them together.
 ///
 /// # Invariants
 ///
@@ -545,26 +551,27 @@ impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
 /// The purpose of a swap charge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChargeFor {
-    /// The cgroup is going to use more swap.
+    /// Pages that do not count against memory.swap.max yet.
     More,
-    /// An incompressible page in zswap is written back. The page counts against the swap limit
-    /// already.
+    /// An incompressible page that zswap writes back. The page counts against memory.swap.max
+    /// already: see [`RcuMemcg::exceeds_swap_max`].
     Kept,
 }
 
 c_functions! {
-    // C looks the id up under RCU, unless the folio's cgroup has it. C only warns if no cgroup has
-    // the id.
+    // C looks the id up under RCU, unless the folio's cgroup has it. If no cgroup has the id, C
+    // warns, and `charge()` returns `ENOMEM`.
     safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> Result
         = mem_cgroup_charge_swap_id;
     safe fn uncharge(id: u16, nr: u32) = mem_cgroup_uncharge_swap_id;
-    // C accepts any offset. The caller may hold locks that nest inside a folio lock, because C only
-    // tries to lock the folio.
+    // C accepts any offset. C only trylocks the folio, so the caller may hold a page table lock.
+    // The caller holds no lock of a cluster, because C takes the lock of the slot's cluster.
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
-/// Charges `nr` slots of `folio` as swap to the cgroup with `id`. The slots hold references to the
-/// id, which keep it valid. Returns an error if a swap limit would be exceeded.
+/// Charges `nr` slots of `folio` as swap to the cgroup with `id`. The id is valid, because the
+/// slots hold references to it. Returns `ENOMEM`, and counts the failure in memory.swap.events, if
+/// memory.swap.max of the cgroup or of an ancestor would be exceeded.
 #[inline]
 pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> Result {
     if !cfg!(CONFIG_MEMCG) || id == 0 || nr == 0 {
@@ -582,9 +589,12 @@ pub(crate) fn uncharge_id(id: u16, nr: u32) {
 }
 
 /// Tries to remove the folio of a slot from the swap cache. That succeeds if the swap count of
-/// each of its slots is 0, if no PTE maps the folio or swap is more than half full, and if the
-/// folio lock is free. Returns the number of pages of the folio in either case, and 0 if the slot
-/// has no folio or virtual slots were never enabled.
+/// each slot of the folio is 0, if no PTE maps the folio or `mem_cgroup_swap_full()` is true for
+/// it, and if the folio is not locked and not under writeback. It fails while suspend or
+/// hibernation does not allow I/O.
+///
+/// Returns the number of pages of the folio in either case. Returns 0 if the swap cache has no
+/// folio for the slot, or if virtual slots were never enabled.
 pub(crate) fn try_reclaim(offset: usize) -> u32 {
     reclaim(offset).unsigned_abs()
 }
@@ -599,7 +609,7 @@ pub(crate) struct SlotUsage(());
 
 impl SlotUsage {
     c_functions! {
-        /// Adds `nr` to the number of slots in use; negative when slots are freed.
+        /// Adds `nr` to the number of slots in use. `nr` is negative when slots are freed.
         pub(crate) safe fn change(nr: c_long) = vswap_used_add;
         /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
         pub(crate) safe fn estimate() -> usize = vswap_used_read;

@@ -18,7 +18,7 @@ pub(crate) fn setup() -> Result {
     to_result(unsafe { bindings::vswap_kunit_setup() })
 }
 
-/// Keeps this task on its CPU until the value is dropped.
+/// Keeps this task from moving to another CPU until the value is dropped.
 #[must_use]
 pub(crate) struct Pinned(NotThreadSafe);
 

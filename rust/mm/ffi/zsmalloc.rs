@@ -2,11 +2,11 @@
 
 //! zsmalloc pools of owned objects, in which zswap stores pages.
 //!
-//! An owned object has no handle. Only a word in zswap's table refers to it: the word of the slot
-//! whose page the object has. A new object is a [`Pinned`], which zsmalloc does not move. Dropping
-//! the [`Pinned`] frees the object. zswap stores the place of the object in the word, and then
-//! unpins the object. From then on, zsmalloc may move the object, and then updates the place in
-//! the word. An object in a word is an [`InWord`].
+//! An owned object has no handle. Instead, a word in zswap's table names it: the word of the slot
+//! whose page the object has. A new object, which no word names yet, is a [`Pinned`], and zsmalloc
+//! does not move it. Dropping the [`Pinned`] frees the object. zswap stores the place of the
+//! object in the word, and then unpins the object. From then on, zsmalloc may move the object, and
+//! then updates the place in the word. An object in a word is an [`InWord`].
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
@@ -86,7 +86,7 @@ impl Name {
 }
 
 /// A function that returns the word of the object with a name, or NULL. zsmalloc calls it under
-/// `class->lock`.
+/// `class->lock`, so the function takes no lock.
 pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 
 /// Converts the result of a C function that returns the length of an object, or a negative error
@@ -104,19 +104,20 @@ fn length(ret: c_int) -> Result<u32> {
 ///
 /// # Invariants
 ///
-/// The pointer is to a pool of owned objects, which exists as long as the value. The pool has no
-/// objects when the value is dropped.
+/// The pointer is to a pool of owned objects, which is not destroyed before the value is dropped.
+/// The pool has no objects when the value is dropped.
 pub(crate) struct ZsPool(NonNull<bindings::zs_pool>);
 
 impl ZsPool {
-    /// Creates an empty pool. May sleep.
+    /// Creates an empty pool. Returns `ENOMEM` if there is no memory. May sleep.
     ///
     /// # Safety
     ///
     /// - For each object that is in a word and not pinned, `find_word` returns that word for the
     ///   object's name, until the object is freed.
-    /// - Each object is freed before the pool is dropped. A leaked [`Pinned`] keeps the pool if it
-    ///   owns a reference to the pool, but not if it only borrows the pool.
+    /// - Each object is freed before the pool is dropped. If a [`Pinned`] is leaked, a pool to
+    ///   which it owns a reference is not dropped. A pool that it only borrows may be dropped,
+    ///   which breaks this rule.
     pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
         // SAFETY: `name` is a string, which C copies. As required of the caller, `find_word`
         // returns the word of each object that is in a word and not pinned.
@@ -136,8 +137,8 @@ impl ZsPool {
         pub(crate) safe fn total_pages(&self) -> usize = zs_get_total_pages;
     }
 
-    /// Frees an object that was read and is still pinned, and sets its word to `new`. Adds a
-    /// zspage that becomes empty to `emptied`.
+    /// Frees an object that was read and is still pinned, and sets its word to `new`. If its
+    /// zspage becomes empty, adds the zspage to `emptied`, or leaves it to zsmalloc to free later.
     ///
     /// # Safety
     ///
@@ -219,8 +220,9 @@ impl<'a, A> InWord<'a, A> {
 }
 
 impl<'a> InWord<'a, Shared> {
-    /// Calls `f` with the memory of the object. The object stays pinned until the returned
-    /// [`ReadPin`] is dropped. Returns an error, and does not call `f`, if the word is corrupt.
+    /// Calls `f` with the memory of the object. The object is pinned until the returned
+    /// [`ReadPin`] is dropped. If the word is corrupt, warns, returns an error, and does not call
+    /// `f`.
     #[inline]
     pub(crate) fn read<R>(self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, ReadPin<'a>)> {
         let mut list = [const { MaybeUninit::<bindings::scatterlist>::uninit() }; 2];
@@ -238,7 +240,7 @@ impl<'a> InWord<'a, Shared> {
         };
         let len = length(len)?;
         // INVARIANT: C has pinned the object. By the invariants, the object is not freed during
-        // `'a`, so it stays in its word.
+        // `'a`, so its word names it until then.
         let pin = ReadPin {
             place,
             _object: PhantomData,
@@ -255,7 +257,8 @@ impl<'a> InWord<'a, Shared> {
 
 impl InWord<'_, Own> {
     /// Frees the object, and sets the word to `new`. Returns the length of the object's data. If
-    /// the word is corrupt, only sets the word, and returns an error.
+    /// the word is corrupt, warns, only sets the word, and returns an error. A zspage that becomes
+    /// empty is treated as in [`ZsPool::free_read`].
     #[inline]
     pub(crate) fn free(self, new: u64, emptied: &mut Emptied) -> Result<u32> {
         // SAFETY: By the invariants, the object is in the word and was unpinned. No other task
@@ -337,16 +340,16 @@ impl Parts<'_> {
 }
 
 mod keeper {
-    //! The trait for values that keep a pool. Only this module implements the trait, because
-    //! [`Pinned`](super::Pinned) relies on the implementations.
+    //! The trait for values that keep a pool from being freed. Only this module implements the
+    //! trait, because [`Pinned`](super::Pinned) relies on the implementations.
 
     use super::{
         PoolRef,
         ZsPool, //
     };
 
-    /// A value that keeps a pool. [`Self::zs`] always returns the same pool, which is not freed
-    /// while the value exists.
+    /// A value that keeps a pool from being freed. [`Self::zs`] always returns the same pool,
+    /// which is not freed while the value exists.
     pub(crate) trait Keeper {
         /// Returns the pool.
         fn zs(&self) -> &ZsPool;
@@ -372,7 +375,7 @@ use keeper::Keeper;
 ///
 /// # Invariants
 ///
-/// The object is in the pool that `pool` keeps, and is pinned. Only this value names it.
+/// The object is in the pool that `pool.zs()` returns, and is pinned. Only this value owns it.
 #[must_use]
 pub(crate) struct Pinned<P: Keeper> {
     // `drop()` frees the object before this field is dropped. Dropping the field may free the
@@ -383,7 +386,9 @@ pub(crate) struct Pinned<P: Keeper> {
 
 impl<P: Keeper> Pinned<P> {
     /// Allocates an object in a pool, and copies the bytes into it. Does not sleep or enter direct
-    /// reclaim. Returns `EOVERFLOW` if the place of the object does not fit in a word.
+    /// reclaim. Returns `EINVAL` if there are no bytes or the name is not valid, `ENOSPC` if there
+    /// are more bytes than a page, `ENOMEM`, or `EOVERFLOW` if the place of the object does not
+    /// fit in a word.
     #[inline]
     pub(crate) fn store(pool: P, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Self> {
         // SAFETY: The pool exists, by the invariants of `ZsPool`. C only reads the bytes, which
@@ -420,8 +425,8 @@ impl<P: Keeper> Pinned<P> {
     /// # Safety
     ///
     /// The object is in the word that `find_word` returns for its name, and is not freed before
-    /// this function returns. The word takes over the object, and the reference that keeps the
-    /// pool.
+    /// this function returns. The word then owns the object, and the reference to the pool that
+    /// `self` had.
     #[inline]
     pub(crate) unsafe fn unpin(self) {
         // INVARIANT: The pin passes to the new value. As required of the caller, the object is in
