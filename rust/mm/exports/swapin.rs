@@ -82,7 +82,8 @@ c_exports! {
     }
 
     /// Records the order of a folio that was swapped in after a plan that allowed a large folio.
-    /// `owner` is the VMA or the inode of page number `page`, and `entry` is the page's swap entry.
+    /// `owner` is the VMA or the inode of page number `page`, and `entry` is the page's swap
+    /// entry.
     fn vswap_rs_swapin_done(
         owner: *const c_void = *const c_void,
         page: usize = c_ulong,
@@ -93,13 +94,14 @@ c_exports! {
         plan::came_in(Kept::of(owner), page, offset, order);
     }
 
-    /// Records that a fault has mapped a page that was in the swap cache before.
+    /// Records that a fault has mapped a page that it did not have to read, because the page was
+    /// in the swap cache.
     fn vswap_rs_swapin_hit(owner: *const c_void = *const c_void, page: usize = c_ulong) {
         plan::found_cached(Kept::of(owner), page as u64);
     }
 
-    /// Returns true if the pages of the large folio that begins at page `first` must be mapped old,
-    /// so that a later fault can count how many were used.
+    /// Returns true if the last large folio in the history of `owner` begins at page `first`, and
+    /// its pages should be mapped old. A later fault then counts how many of them were used.
     fn vswap_rs_swapin_probes(
         owner: *const c_void = *const c_void,
         first: usize = c_ulong
@@ -120,13 +122,14 @@ c_exports! {
         }
     }
 
-    /// Returns true if the page of an entry is in zswap, all zeros, or only in the swap cache.
+    /// Returns true if no device has the data of an entry: the page is in zswap, all zeros, only
+    /// in the swap cache, or lost.
     fn vswap_rs_in_memory(entry: HeldEntry<'_> = bindings::swp_entry_t) -> bool {
         Place::of(entry).is_memory()
     }
 
-    /// Returns true if readahead must skip a neighbour, because it is on no device. Counts the
-    /// skip.
+    /// Returns true if readahead must skip a neighbour: no device has its data, and the policy and
+    /// its switch `bypass` are on. Counts the skip.
     fn vswap_rs_swapin_skip(entry: HeldEntry<'_> = bindings::swp_entry_t) -> bool {
         plan::skips(entry)
     }
@@ -141,7 +144,7 @@ c_exports! {
     }
 
     /// Frees the zswap entries of an uptodate folio and marks the folio dirty, if zswap has its
-    /// pages.
+    /// first page. Otherwise changes nothing.
     ///
     /// The caller has claimed the folio, or has checked that no device slot backs it
     /// (`vswap_rs_in_memory()`). So the folio is not under writeback.
@@ -151,9 +154,10 @@ c_exports! {
         }
     }
 
-    /// Adds a folio to the swap cache for a virtual slot, if the slot has no folio and its page
-    /// can be read synchronously. Returns where the page can be read, or `VSWAP_CLAIM_NONE` if the
-    /// folio was not added. Does not count the folio in the statistics of the swap cache.
+    /// Adds a folio of one page to the swap cache for a virtual slot, if the swap count of the
+    /// slot is not 0, the slot has no folio, and its page can be read synchronously. Returns where
+    /// the page can be read, or `VSWAP_CLAIM_NONE` if the folio was not added. Does not count the
+    /// folio in the statistics of the swap cache.
     fn vswap_rs_swapin_claim(
         folio: Option<NewSwap<'_>> = *mut bindings::folio,
         offset: usize = c_ulong,
@@ -171,13 +175,13 @@ c_exports! {
         }
     }
 
-    /// Reads a claimed folio from zswap, which keeps its copy. Marks the folio uptodate if the
-    /// read succeeds.
+    /// Reads a claimed folio from zswap, which does not free its copy. Marks the folio uptodate if
+    /// the read succeeds, and leaves it locked.
     fn vswap_rs_swapin_load(folio: Option<UnreadFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             let entry = folio.lend().first_slot().entry();
-            // The fault sees an error by the folio, which is not uptodate then. `load::read()` has
-            // reported decompression errors.
+            // After an error, the folio is not uptodate, which the fault takes for an I/O error.
+            // The kernel log has decompression errors.
             let result = load::read(&mut folio);
             trace::load(entry, 1, result);
         }
@@ -185,7 +189,8 @@ c_exports! {
 
     /// Drops one swap count of the slot of a claimed folio. If that was the last count and `free`
     /// is true, also removes the folio from the swap cache, frees the slot and returns true. The
-    /// caller then puts the reference of the swap cache.
+    /// caller then puts the reference of the swap cache. Otherwise returns false, and the folio is
+    /// still in the swap cache.
     ///
     /// The folio has one page, and is not in the statistics of the swap cache. The caller holds a
     /// swap count of its slot.

@@ -2,8 +2,8 @@
 
 //! Functions for virtual slots that C calls. [`mm/vswap.h`](srctree/mm/vswap.h) declares them.
 //!
-//! Each function converts its arguments to types that stand for what the C caller guarantees, such
-//! as a locked folio. Then it calls safe code.
+//! A function converts its arguments to types whose contracts say what the C caller guarantees,
+//! such as a locked folio. Then it calls safe code.
 
 use crate::{
     ffi::{
@@ -88,14 +88,17 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 }
 
 c_exports! {
-    /// Allocates virtual slots for a folio, and adds it to the swap cache.
+    /// Allocates virtual slots for a folio, and adds it to the swap cache. If zswap does not
+    /// accept the folio, also allocates device slots that back the virtual slots.
     ///
-    /// Returns 0, or an error if zswap does not accept the folio, or if the folio gets no slots:
+    /// Returns 0 on success. Otherwise the folio is not in the swap cache, and the result is:
     ///
-    /// - `-EDQUOT` if the cgroup would exceed its swap limit. This was counted as an event.
-    /// - `-ENOMEM` if the folio must not be written to a device, because its cgroup disables
-    ///   writeback.
-    /// - `-ENOSPC` if no device has a free run of slots for the folio.
+    /// - `-EDQUOT` if memory.swap.max of the cgroup or of an ancestor would be exceeded. This
+    ///   counts as a failure in memory.swap.events, at most once a second.
+    /// - `-ENOMEM` if the folio must not be written to a device, because its cgroup or an ancestor
+    ///   disables zswap writeback.
+    /// - `-ENOSPC` if zswap does not accept the folio, and no device has a free run of slots for
+    ///   it.
     /// - `-EAGAIN` for any other reason.
     ///
     /// After `-EAGAIN`, or `-ENOSPC` for a folio of one page, C tries to allocate device slots for
@@ -109,8 +112,9 @@ c_exports! {
         if !crate::ffi::vswap::is_on() {
             return EAGAIN.to_errno();
         }
-        // If zswap is known to refuse the folio, refuse it here, because the folio is still
-        // mapped. A folio that the store refuses was unmapped in vain.
+        // Check now whether zswap would refuse the folio, while the folio is still mapped. Reclaim
+        // unmaps the folio before the store, so a folio that the store refuses was unmapped in
+        // vain.
         let accepted = limits::may_store()
             && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
         if !accepted {
@@ -121,7 +125,8 @@ c_exports! {
                 Ok((new, _)) => entered(Ok(new)),
                 Err(folio) => refused(folio).to_errno(),
             },
-            // The cgroup is at its zswap limit, but may write to a device.
+            // memory.zswap.max of the cgroup or of an ancestor is reached, but the folio may be
+            // written to a device.
             Err(error) if error == EDQUOT && device::have_free() => entered(alloc_on_device(folio)),
             Err(_) => refused(folio).to_errno(),
         }
@@ -138,18 +143,18 @@ fn entered(new: Result<Entered<'_>>) -> c_int {
     }
 }
 
-/// Allocates virtual slots and device slots for a folio that zswap does not accept, or whose
-/// cgroup is at its zswap limit. Out of line, to keep the path to zswap short.
+/// Allocates virtual slots and device slots for a folio that zswap does not accept, or for whose
+/// cgroup memory.zswap.max is reached. Out of line, to keep the path to zswap short.
 #[inline(never)]
 fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
-    // A folio that may not be written back gets no device slots, even if zswap refuses it.
+    // A folio that may not be written to a device gets no device slots, even if zswap refuses it.
     if !folio.may_be_written() {
         limits::want_room();
         return Err(ENOMEM);
     }
     if !device::have_free() {
-        // No device has room. But zswap can write back pages of physical entries, which have
-        // device slots already.
+        // No device has a free slot. But zswap can write back pages of physical entries, which
+        // have device slots already.
         limits::want_room();
         return Err(refused(folio));
     }
@@ -161,8 +166,8 @@ fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
         Err(folio) => return Err(refused(folio)),
     };
     if let Some(new) = new {
-        // Allocate device slots now. If no device has a free run for a large folio, the caller in
-        // C can still split the folio.
+        // Allocate device slots now. If no device has a free run for a large folio, reclaim can
+        // still split the folio.
         if let Err(error) = device_slot::back_new(&mut entered.lend(), new) {
             entered.remove();
             // `ENOMEM` says that there was no memory for a backing table. Return `EAGAIN` instead,
@@ -174,7 +179,8 @@ fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
 }
 
 /// Returns the error for a folio that gets no virtual slots: `ENOMEM` if it may not be written to
-/// a device, `EDQUOT` if its cgroup would exceed its swap limit, and otherwise `EAGAIN`.
+/// a device, `EDQUOT` if memory.swap.max of its cgroup or of an ancestor would be exceeded, and
+/// otherwise `EAGAIN`. Counts `EDQUOT` in memory.swap.events.
 #[cold]
 fn refused(folio: NewSwap<'_>) -> Error {
     if !folio.may_be_written() {
@@ -187,18 +193,19 @@ fn refused(folio: NewSwap<'_>) -> Error {
 }
 
 c_exports! {
-    /// Allocates device slots for a folio that is about to be written. Returns false if that fails.
+    /// Allocates device slots for a folio that is about to be written, unless a run of device
+    /// slots backs it already. Returns false if that fails. May sleep.
     ///
-    /// The folio has virtual entries, and is not under writeback. Its old backing is removed even
-    /// if this fails. The caller must then mark the folio dirty, because only the folio has the
-    /// data.
+    /// The folio has virtual entries, and is not under writeback. If this fails, its old backing
+    /// may have been removed. The caller must then mark the folio dirty, because only the folio
+    /// may have the data.
     fn vswap_alloc_backing(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
     }
 
-    /// Returns true if a folio is large and has virtual slots, if its cgroup allows writeback, and
-    /// if storage is not suspended. The pages of such a folio may be written to a device one by
-    /// one.
+    /// Returns true if a folio is large and has virtual slots, if its cgroup and all ancestors
+    /// allow zswap writeback, and if suspend or hibernation allows I/O. The pages of such a folio
+    /// may be written to a device one by one.
     fn vswap_rs_may_split(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| {
             let large = folio.nr_pages() != 1 && !device::suspended();
@@ -208,16 +215,19 @@ c_exports! {
         })
     }
 
-    /// Sets the zero flag of a folio's virtual slots, and removes their backing. Returns false if
-    /// the folio's cgroup is at its swap limit, or if a device backs one of the slots while
-    /// storage is suspended, because a hibernation image may name the device slot.
+    /// Sets the zero flag of a folio's virtual slots, removes their backing, and charges them as
+    /// swap. If memory.swap.max of the cgroup or of an ancestor would be exceeded, clears the flag
+    /// again and returns false. Then only the folio has the data. Changes nothing and returns
+    /// false if a device backs one of the slots while suspend or hibernation does not allow I/O,
+    /// because a hibernation image may name the device slot.
     fn vswap_zero_set(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| backing::set_zero(&mut folio).is_ok())
     }
 }
 
-/// Returns the entry of the device slot that backs a virtual slot, or 0 if none does. The folio of
-/// the virtual slot is locked or under writeback, so the device slot does not change.
+/// Returns the entry of the device slot that backs a virtual slot. Returns 0 if none does, or if
+/// the word that names it is corrupt. The caller has made sure that the folio of the virtual slot
+/// is locked or under writeback, so that the device slot does not change.
 #[export]
 extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
     match backing::device_entry(offset) {
@@ -227,8 +237,9 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
 }
 
 c_exports! {
-    /// Reads into memory all pages that a device holds for virtual slots. Returns 0 when no
-    /// virtual slot uses the device.
+    /// Reads into memory all pages that a device holds for virtual slots, and ends the bindings to
+    /// the device. Returns 0 if no virtual slot uses the device any more, otherwise `-ENOMEM`,
+    /// `-EINTR` or `-EBUSY`. May sleep.
     ///
     /// The caller is swapoff, which has begun to turn the device off: no more slots of the device
     /// are allocated, and no more clusters are bound to it. The type is not that of virtual
@@ -243,23 +254,23 @@ c_exports! {
 }
 
 /// Ends the binding of a cluster to the device of type `ty`, or to any device if `ty` is negative.
-/// The idle device slots of the cluster become free. Returns true if device slots became free. May
-/// sleep.
+/// C's allocator can then use the idle device slots of the cluster. Returns true if such slots
+/// were made available. May sleep.
 #[export]
 extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
     scatter::make_room(u8::try_from(ty).ok())
 }
 
-/// Removes folios whose swap count is 0 from the swap cache, in clusters that are bound to the
-/// device of type `ty`. Frees the slots of these folios, so their device slots become idle. May
-/// sleep.
+/// Tries to remove folios from the swap cache whose slots have the swap count 0, in clusters that
+/// are bound to the device of type `ty`. That frees the slots of these folios, so their device
+/// slots become idle. Does not wait for a folio lock. May sleep.
 #[export]
 extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
     scatter::reclaim_cached(ty as u8);
 }
 
-/// Returns the first slot at or after `from` of virtual cluster `owner` that has data on the device
-/// cluster that begins with slot `first`. Returns `SWAPFILE_CLUSTER` if there is none.
+/// Returns the first slot at or after `from` of virtual cluster `owner` that has data on the
+/// device cluster that begins with slot `first`. Returns `SWAPFILE_CLUSTER` if there is none.
 #[export]
 extern "C" fn vswap_rs_next_bound(
     owner: c_ulong,
@@ -272,8 +283,9 @@ extern "C" fn vswap_rs_next_bound(
         .unwrap_or(SWAPFILE_CLUSTER)
 }
 
-/// Drops one swap count of each slot of a range. If `reclaim_cache` is true, also tries to remove
-/// a folio from the swap cache when the swap count of its slot becomes 0.
+/// Drops one swap count of each slot of a range, and frees the slots that neither a swap count nor
+/// a folio pins then. If `reclaim_cache` is true, also tries to remove a folio from the swap cache
+/// when the swap count of its slot becomes 0.
 ///
 /// # Safety
 ///
@@ -285,8 +297,8 @@ unsafe extern "C" fn vswap_put_entries(offset: c_ulong, nr: c_int, reclaim_cache
 }
 
 c_exports! {
-    /// Drops one swap count of each slot of a range, after zap has removed the PTEs. Adds the
-    /// charges of freed slots to `zap`.
+    /// Drops one swap count of each slot of a range, after `zap_nonpresent_ptes()` has removed the
+    /// PTEs. Frees the slots that nothing pins then, and adds their charges to `zap`.
     ///
     /// The caller holds a swap count of each slot.
     fn vswap_rs_zap(
@@ -318,8 +330,10 @@ unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
     }
 }
 
-/// Installs an extend table for a swap count that is about to outgrow its word. May sleep if `gfp`
-/// allows that.
+/// Installs an extend table in the cluster of a slot, if the next increment of the slot's swap
+/// count needs the table. Returns 0, also if no table is needed; `-ENOMEM` if there is no memory;
+/// or `-EINVAL` if the count cannot be raised, because the slot is free, the count is at its
+/// maximum, or the word is corrupt. May sleep if `gfp` allows it.
 #[export]
 extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> c_int {
     let table = ExtendTable::alloc(gfp).ok_or(ENOMEM);
@@ -329,7 +343,7 @@ extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> 
     }
 }
 
-/// Returns the swap count of a slot.
+/// Returns the swap count of a slot, or 0 if there is no such slot.
 #[export]
 extern "C" fn vswap_count(offset: c_ulong) -> c_int {
     slot::count(offset).min(c_int::MAX as u32) as c_int
@@ -344,7 +358,8 @@ c_exports! {
         slot::any_counted(folio.first_slot().entry().offset(), nr)
     }
 
-    /// Returns true if the swap count of each slot of a folio in the swap cache is 0.
+    /// Returns true if the swap counts of `nr` slots of a locked cluster are 0, from `ci_off` on.
+    /// They are the slots of a folio in the swap cache.
     fn vswap_only_has_cache(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         ci_off: u32 = c_uint,
@@ -356,7 +371,7 @@ c_exports! {
     /// Checks whether a folio of `nr` pages can be added to the swap cache for a slot. If so,
     /// returns 0, and writes the shadow and the memory cgroup id of the slot to the pointers that
     /// are not NULL. `-ENOENT`: the swap count of the slot is 0. `-EEXIST`: the slot has a folio.
-    /// `-EBUSY`: only a smaller folio may fit.
+    /// `-EBUSY`: only a smaller folio may fit. The caller holds `ci->lock`.
     fn vswap_cache_add_check(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         ci_off: u32 = c_uint,
@@ -421,8 +436,8 @@ fn shadow_from_raw(shadow: *mut c_void) -> Shadow {
 
 c_exports! {
     /// Adds a folio to the swap cache. `entry` names the first slot, which is in the cluster. In
-    /// the same critical section of `ci->lock`, [`vswap_cache_add_check`] allowed the folio for the
-    /// slots.
+    /// the same critical section of `ci->lock`, [`vswap_cache_add_check`] allowed the folio for
+    /// the slots.
     fn vswap_cache_add(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         folio: Present<NewSwap<'_>> = *mut bindings::folio,
@@ -432,8 +447,9 @@ c_exports! {
         swap_cache::add(&mut cluster, (entry.offset() % SLOTS) as u32, folio);
     }
 
-    /// Removes a folio from the swap cache, and leaves `shadow` in its slots. `entry` names the
-    /// first slot of the folio, which is in the cluster.
+    /// Removes a folio from the swap cache, and leaves `shadow` in its slots. Frees the slots
+    /// whose swap count is 0. `entry` names the first slot of the folio, which is in the cluster.
+    /// The caller holds `ci->lock`, and puts the references of the swap cache.
     fn vswap_cache_del(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         folio: Present<LeavingFolio<'_>> = *mut bindings::folio,
@@ -445,8 +461,8 @@ c_exports! {
         swap_cache::del(&mut cluster, off, folio, shadow_from_raw(shadow));
     }
 
-    /// Removes a folio from the swap cache, and leaves no shadow. The caller puts the references of
-    /// the swap cache.
+    /// Removes a folio from the swap cache and from its statistics, and leaves no shadow. Frees
+    /// the slots whose swap count is 0. The caller puts the references of the swap cache.
     fn vswap_cache_del_folio(folio: Option<LeavingFolio<'_>> = *mut bindings::folio) {
         if let Some(folio) = folio {
             folio.count_cached(false);
@@ -476,14 +492,16 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
     swap_cache::get(offset).map_or(core::ptr::null_mut(), FolioRef::into_raw)
 }
 
-/// Returns true if the swap cache has a folio for a slot.
+/// Returns true if the swap cache has a folio for a slot. Takes no lock, so the answer may be
+/// stale.
 #[export]
 extern "C" fn vswap_cache_has_folio(offset: c_ulong) -> bool {
     matches!(slot::peek(offset), State::Pfn { .. })
 }
 
-/// Returns the workingset shadow of a slot. Returns NULL if the slot is free, or if the swap cache
-/// has a folio for it.
+/// Returns the workingset shadow of a slot, or `xa_mk_value(0)` if the slot has none. Returns NULL
+/// if the slot is free, or if the swap cache has a folio for it. Takes no lock, so the result may
+/// be stale.
 #[export]
 extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
     match slot::peek(offset) {
@@ -493,8 +511,9 @@ extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
 }
 
 c_exports! {
-    /// Returns how many slots, at most `max_nr`, have the same zero flag as the first, and writes
-    /// that flag to `is_zero`.
+    /// Returns how many slots from `offset` on, at most `max_nr`, have the same zero flag as the
+    /// slot at `offset`. Writes that flag to `is_zero`, unless the pointer is NULL. The slots are
+    /// in one cluster.
     fn vswap_zero_batch(
         offset: usize = c_ulong,
         max_nr: i32 = c_int,
@@ -515,11 +534,12 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
 }
 
 c_exports! {
-    /// Sets vswap up, for offsets below `max_slots`.
+    /// Sets vswap up, for offsets below `max_slots`, but for at most 64 slots for each page of
+    /// memory. Returns 0 or a negative error number. May sleep.
     fn vswap_rs_init(max_slots: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
         kernel::error::from_result(|| {
-            // Allow at most 64 slots for each page of memory. More slots would be of no use, and
-            // the directory for 64 is small.
+            // Allow at most 64 slots for each page of memory, so that the root of the directory is
+            // small.
             let most = crate::ffi::params::totalram_pages().saturating_mul(64);
             cluster::setup(&setup, max_slots.min(most) / SLOTS)?;
             // Tell C the maximum before the first slot is allocated.
@@ -529,13 +549,14 @@ c_exports! {
     }
 }
 
-/// Sets the maximum number of slots. The size of the directory is a second limit.
+/// Sets the maximum number of slots, rounded down to whole clusters. The size of the directory is
+/// a second limit.
 #[export]
 extern "C" fn vswap_rs_set_max(max_slots: c_ulong) {
     capacity::set_max_slots(max_slots);
 }
 
-/// Returns the maximum number of slots.
+/// Returns the maximum number of slots: the smaller of the two limits.
 #[export]
 extern "C" fn vswap_rs_get_max() -> c_ulong {
     capacity::max_slots()
@@ -543,7 +564,8 @@ extern "C" fn vswap_rs_get_max() -> c_ulong {
 
 c_exports! {
     /// Returns true if `nr` more pages would exceed memory.swap.max of the cgroup or of an
-    /// ancestor. Incompressible pages that zswap keeps count as swap here.
+    /// ancestor. While vswap is on, the incompressible pages of a cgroup that zswap has count as
+    /// swap here.
     fn vswap_above_swap_max(
         memcg: RcuMemcg<'_> = *mut bindings::mem_cgroup,
         nr: u32 = c_uint
@@ -556,12 +578,14 @@ c_exports! {
         memcg.count_swap_max();
     }
 
-    /// Returns how many pages of a cgroup can be swapped out without device slots.
+    /// Returns how many pages of a cgroup can be swapped out without device slots: see
+    /// [`capacity::room`].
     fn vswap_rs_room(memcg: Memcg<'_> = *mut bindings::mem_cgroup) -> c_ulong {
         capacity::room(memcg)
     }
 
-    /// Returns how many pages of a cgroup are, or can be, swapped out without device slots.
+    /// Returns how many pages of a cgroup are, or can be, swapped out without device slots: see
+    /// [`capacity::extra_pages`].
     fn vswap_rs_extra_pages(memcg: Memcg<'_> = *mut bindings::mem_cgroup) -> c_ulong {
         capacity::extra_pages(memcg)
     }
@@ -581,8 +605,8 @@ extern "C" fn vswap_rs_quiesce() {
     slot_alloc::quiesce();
 }
 
-/// Returns the clusters that an offline CPU allocated from to the lists of clusters. This is the
-/// callback of a CPU hotplug state.
+/// Puts the clusters that an offline CPU allocated from on the lists of clusters. This is the
+/// callback of a CPU hotplug state. Returns 0.
 #[export]
 extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
@@ -597,14 +621,16 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
 
 #[cfg(CONFIG_DEBUG_VM)]
 c_exports! {
-    /// Checks that the tables and counters of all virtual clusters agree.
+    /// Checks that the tables and counters of all virtual clusters agree. Writes the number of
+    /// mismatches to `check`.
     fn vswap_rs_check(check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check) {
         if let Some(place) = check {
             place.write(crate::vswap::check::clusters());
         }
     }
 
-    /// Checks that the reverse map words of a device agree with the backing of virtual slots.
+    /// Checks that the reverse map words and bindings of a device agree with the backing of
+    /// virtual slots. Writes the number of mismatches to `check`.
     fn vswap_rs_check_device(
         owned: device::Owned<'_> = c_uint,
         check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check

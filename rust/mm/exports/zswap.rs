@@ -4,8 +4,8 @@
 //! declares the functions for other code of mm, and [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h)
 //! the functions for zswap's own C code.
 //!
-//! Each function converts its arguments to types that stand for what the C caller guarantees, such
-//! as a locked folio. Then it calls safe code.
+//! A function converts its arguments to types whose contracts say what the C caller guarantees,
+//! such as a locked folio. Then it calls code of other files.
 
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::ffi::trace;
@@ -56,13 +56,15 @@ use kernel::{
 };
 
 c_exports! {
-    /// Stores the pages of a folio. Returns true if all pages were stored.
+    /// Stores the pages of a folio. Returns true if all pages were stored. Otherwise zswap has
+    /// none of them afterwards, not even older copies. May sleep.
     fn zswap_store(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| store::store(&mut folio))
     }
 
-    /// Loads a folio from zswap, and unlocks the folio. Returns `-ENOENT`, and leaves the folio
-    /// locked, if zswap does not have its pages. Returns `-EIO` if they cannot be read.
+    /// Loads a folio from zswap, unlocks the folio and returns 0. Returns `-ENOENT`, and leaves
+    /// the folio locked, if zswap does not have its pages. If they cannot be read, unlocks the
+    /// folio and returns `-EIO`.
     fn zswap_rs_load(folio: Option<ReadRequest<'_>> = *mut bindings::folio) -> c_int {
         let Some(mut request) = folio else {
             return ENOENT.to_errno();
@@ -78,30 +80,31 @@ c_exports! {
     }
 
     /// Frees the zswap entries of `nr` slots, from `entry` on, which are all in the cluster. The
-    /// caller either frees the slots next, while their memory cgroup ids are still recorded, or has
-    /// locked the folio that the swap cache has for them. No I/O uses their device slots.
+    /// caller either frees the slots next, while their memory cgroup ids are still recorded, or
+    /// has locked the folio that the swap cache has for them. No I/O uses their device slots.
     fn __zswap_free_slots(
         table: Option<LockedTable<'_>> = *mut bindings::swap_cluster_info,
         entry: SwapEntry = bindings::swp_entry_t,
         nr: u32 = c_uint
     ) {
         if let Some(table) = table {
-            // SAFETY: As required of the caller, `entry` and the entries after it name slots of the
-            // cluster, which is locked, and no I/O uses their device slots. The caller alone has
-            // the right to the slots (see `ffi::folio`), because it frees them, or has locked their
-            // folio.
+            // SAFETY: As required of the caller, `entry` and the entries after it name slots of
+            // the cluster, which is locked, and no I/O uses their device slots. The caller alone
+            // has the right to the slots (see `ffi::folio`), because it frees them, or has locked
+            // their folio.
             unsafe { table.free_slots(entry, nr, &mut FreeBatch::new()) };
         }
     }
 
-    /// Moves the cursor of the shrink worker past a cgroup that goes offline, and moves the
-    /// members of its rings to rings of its ancestors.
+    /// Moves the cursor of the shrink worker to another cgroup if it is at a cgroup that goes
+    /// offline. Moves the members of the rings of that cgroup to rings of its ancestors.
     fn zswap_memcg_offline_cleanup(memcg: Memcg<'_> = *mut bindings::mem_cgroup) {
         Cursor::leave(memcg);
         Ring::leave(memcg);
     }
 
-    /// Counts a folio that is read from a device, so that the shrinker protects one more page.
+    /// Counts a folio that is read from a device, so that the shrinker leaves one more page of the
+    /// same cgroup and node in zswap.
     fn zswap_folio_swapin(folio: Option<&Folio> = *mut bindings::folio) {
         let rcu = rcu::read_lock();
         if let Some(ring) = folio.and_then(|folio| Ring::of_folio(folio, &rcu)) {
@@ -110,8 +113,8 @@ c_exports! {
     }
 
     /// Returns what a write to the compressor parameter requires: 0 for nothing, 1 for a switch of
-    /// the compressor, or `-EAGAIN` for a change of the name alone. Returns `-ENODEV` if the write
-    /// must fail.
+    /// the compressor, or `-EAGAIN` for a change of the name alone, before zswap is initialized.
+    /// Returns `-ENODEV` if the write must fail, because the initialization has failed.
     ///
     /// The caller is a writer of the parameter and holds `kernel_param_lock()`, so there is no
     /// other writer and no reader. It holds `zswap_init_lock`, so there is no other `Compressor`.
@@ -126,7 +129,8 @@ c_exports! {
         }
     }
 
-    /// Switches to another compressor, and sets the parameter. The caller is a writer of the
+    /// Switches to another compressor, and sets the parameter. Returns 0, `-ENOENT` if the
+    /// compressor does not exist, or another error. May sleep. The caller is a writer of the
     /// parameter, so there is no other writer and no reader. zswap is initialized, so there is no
     /// `Compressor`.
     fn zswap_rs_compressor_switch(
@@ -151,8 +155,9 @@ c_exports! {
         })
     }
 
-    /// Returns 0 if zswap can be enabled, otherwise `-ENODEV`. Initializes zswap first if that was
-    /// not tried before. The caller is a writer of a parameter, and holds `zswap_init_lock`.
+    /// Returns 0 if zswap can be enabled, or `-ENODEV` if its initialization failed or it has no
+    /// pool. Initializes zswap first if that was not tried before. The caller is a writer of a
+    /// parameter, and holds `zswap_init_lock`.
     fn zswap_rs_may_enable() given(compressor: Compressor<'_>) -> c_int {
         let mut compressor = compressor;
         from_result(|| {
@@ -161,8 +166,9 @@ c_exports! {
         })
     }
 
-    /// Creates the compression context of a CPU in a pool. This is the callback of the CPU hotplug
-    /// state that pools are added to.
+    /// Creates the compression context of a CPU in a pool, unless it exists already. Returns 0 or
+    /// a negative error number. May sleep. This is the callback of the CPU hotplug state that
+    /// pools are added to.
     fn zswap_rs_cpu_prepare(
         cpu: u32 = c_uint,
         pool: &Pool = *mut bindings::hlist_node
@@ -173,7 +179,7 @@ c_exports! {
         })
     }
 
-    /// Returns how many pages the shrinker may write back.
+    /// Returns how many pages the shrinker may write back, at most; 0 if it may write back none.
     fn zswap_rs_shrinker_count(
         _shrinker: *mut bindings::shrinker = *mut bindings::shrinker,
         control: ShrinkControl<'_> = *mut bindings::shrink_control
@@ -181,7 +187,7 @@ c_exports! {
         shrink::count(&control)
     }
 
-    /// Writes pages back under memory pressure.
+    /// Writes pages back under memory pressure. Returns how many, or `SHRINK_STOP`. May sleep.
     fn zswap_rs_shrinker_scan(
         _shrinker: *mut bindings::shrinker = *mut bindings::shrinker,
         control: ShrinkControl<'_> = *mut bindings::shrink_control
@@ -198,7 +204,8 @@ extern "C" fn zswap_total_pages() -> c_ulong {
     pool::total_pages()
 }
 
-/// Writes pages back until the pool can accept pages again. This is the function of a work item.
+/// Writes pages back until the pools have shrunk to the accept threshold, or until no page can be
+/// written back. This is the function of a work item.
 #[export]
 extern "C" fn zswap_rs_shrink_worker(_work: *mut bindings::work_struct) {
     shrink::worker();

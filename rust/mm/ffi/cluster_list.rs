@@ -156,9 +156,9 @@ impl Lists {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
         // The lock of the lists nests inside the locks of clusters. So a task that holds the lock
-        // of the lists may only trylock a cluster. INVARIANT: The lock was just taken. Only
-        // `move_to()` and `put_spare()` put clusters on lists, and `Cluster` is the type of
-        // virtual clusters alone.
+        // of the lists may only trylock a cluster.
+        // INVARIANT: The lock was just taken. Only `move_to()` and `put_spare()` put clusters on
+        // lists, and `Cluster` is the type of virtual clusters alone.
         Self(all().lock.lock(), NotThreadSafe)
     }
 
@@ -207,8 +207,8 @@ impl Lists {
         Some(unsafe { Spare::new(cluster) })
     }
 
-    /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
-    /// with tables.
+    /// Puts a cluster without tables on the free list, and subtracts it from the number of
+    /// clusters with tables.
     pub(crate) fn put_spare(&mut self, spare: Spare) {
         // INVARIANT: By the invariants of `Spare`, the cluster has no tables, and there is no
         // other `Spare` or `Populated` for it. `spare` is consumed.

@@ -238,7 +238,8 @@ pub(crate) fn end_binding(ended: EndedBinding<'_>) {
     // SAFETY: By the invariants of `EndedBinding`, the device cluster was bound to the virtual
     // cluster, which is locked. The device is not freed before C has ended the binding. `bits` has
     // a bit for each slot. If a bit is set, there are tables, which C takes over. `ended` is
-    // consumed. INVARIANT: C moves the tables out of `ended`, whose `Tables` then owns none.
+    // consumed.
+    // INVARIANT: C moves the tables out of `ended`, whose `Tables` then owns none.
     unsafe { bindings::vswap_unbind(first.ty().into(), first.offset(), offset, bits, tables) };
 }
 

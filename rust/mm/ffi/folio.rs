@@ -546,8 +546,8 @@ impl<'a> Bytes<'a> {
         let apart = self.len.checked_div(nr).unwrap_or(0);
         let step = apart.saturating_sub(1).max(1);
         (0..self.len).step_by(step).take(nr).map(move |at| {
-            // SAFETY: `at` is less than `len`, so the byte is readable, by the invariants. Any byte
-            // is a valid `u8`.
+            // SAFETY: `at` is less than `len`, so the byte is readable, by the invariants. Any
+            // byte is a valid `u8`.
             unsafe { self.start.add(at).read_volatile() }
         })
     }
@@ -1109,9 +1109,9 @@ impl FilledFolio {
         folio.folio.mark_uptodate();
         folio.folio.set_reclaim();
         let open = writes.ctx.sio;
-        // SAFETY: The folio is locked, in the swap cache and not under writeback, by the invariants
-        // of `SwapFolio`. It is uptodate, because its page is filled. C takes over the lock, which
-        // is not dropped here. Dropping `writes` submits the request.
+        // SAFETY: The folio is locked, in the swap cache and not under writeback, by the
+        // invariants of `SwapFolio`. It is uptodate, because its page is filled. C takes over the
+        // lock, which is not dropped here. Dropping `writes` submits the request.
         unsafe { bindings::__swap_writepage(&mut writes.ctx, folio.as_ptr()) };
         // Put the reference only now, because until here it has kept the folio for this function.
         // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.

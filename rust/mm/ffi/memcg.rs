@@ -78,8 +78,8 @@ to_c!(Memcg<'_> => *mut bindings::mem_cgroup = |this| this.ptr);
 impl FromC<*mut bindings::mem_cgroup> for RcuMemcg<'_> {
     /// # Safety
     ///
-    /// `ptr` is `NULL`, or points to a cgroup that is not freed while the value is used, unless the
-    /// task sleeps.
+    /// `ptr` is `NULL`, or points to a cgroup that is not freed while the value is used, unless
+    /// the task sleeps.
     #[inline]
     unsafe fn from_c(ptr: *mut bindings::mem_cgroup) -> Self {
         // INVARIANT: As required of the caller, `ptr` is `NULL`, or a cgroup that is not freed.
@@ -560,8 +560,9 @@ impl Cursor {
         })
     }
 
-    /// Called when `memcg` goes offline. If the cursor is at `memcg`, moves it to the next online
-    /// cgroup, or to the end of the round, so that it holds no reference to `memcg`.
+    /// Called when `memcg` goes offline. If the cursor is at `memcg`, or at another offline
+    /// cgroup, moves it to the next online cgroup or to the end of the round. Then the cursor
+    /// holds no reference to an offline cgroup.
     pub(crate) fn leave(memcg: Memcg<'_>) {
         Self::locked(|place| {
             while place

@@ -330,8 +330,8 @@ impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
     /// `sc` is the argument of a shrinker callback that is running. Only the exported function
     /// uses it. Its cgroup is `NULL` or is not freed meanwhile, and its node is possible.
     unsafe fn from_c(sc: *mut bindings::shrink_control) -> Self {
-        // SAFETY: As required of the caller, `sc` is valid, and only the exported function uses it.
-        // Its cgroup is `NULL` or is not freed meanwhile, and its node is possible.
+        // SAFETY: As required of the caller, `sc` is valid, and only the exported function uses
+        // it. Its cgroup is `NULL` or is not freed meanwhile, and its node is possible.
         unsafe {
             let raw = &mut *sc;
             Self {

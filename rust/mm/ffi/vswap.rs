@@ -225,9 +225,10 @@ impl<'a> Entered<'a> {
         // name the folio.
         unsafe { bindings::vswap_folio_enter_cache(folio.as_ptr(), offset) };
         // INVARIANT: `named`, with its `NewSwap`, is consumed, and the folio was just added to the
-        // swap cache. SAFETY: By the invariants of `NewSwap`, the folio is locked, and no value
-        // other than `named` had exclusive use of its lock. `named` is consumed. The folio was
-        // just added to the swap cache.
+        // swap cache.
+        // SAFETY: By the invariants of `NewSwap`, the folio is locked, and no value other than
+        // `named` had exclusive use of its lock. `named` is consumed. The folio was just added to
+        // the swap cache.
         Self(unsafe { SwapFolio::new(folio) })
     }
 

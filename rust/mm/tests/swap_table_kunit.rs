@@ -3,8 +3,7 @@
 //! KUnit tests of [`swap_table`](crate::vswap::swap_table): C decodes words that Rust encodes, and
 //! Rust decodes words that C encodes.
 //!
-//! Host tests in `kunit/host` cover everything that needs no comparison with C, for many more
-//! words.
+//! Host tests in `kunit/host` test what needs no comparison with C, for many more words.
 
 use crate::{
     ffi::{

@@ -8,7 +8,7 @@
 //! compare the number of clusters before and after. A task that swaps meanwhile would change this
 //! number.
 //!
-//! Host tests in `kunit/host` cover the slot map of a cluster and the transitions of words more
+//! Host tests in `kunit/host` test the slot map of a cluster and the transitions of words more
 //! thoroughly.
 
 use crate::{
@@ -168,7 +168,8 @@ fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
 
 fn set_state(offset: usize, state: State) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
-    // SAFETY: Only this test uses the slot.
+    // SAFETY: The slot is in use, and only this test uses it until its word has no made-up page
+    // frame number any more.
     let right = unsafe { MadeUp::new() };
     cluster.lock().lend().make_up(off, state, right);
     Ok(())
@@ -654,7 +655,7 @@ mod tests {
         let single = refused(start + 1, 1, true)?;
         let others = refused(start + 2, 2, true)?;
         let found = swap_cache::may_add(&cluster.lock(), off + 1, 1, true)?.id;
-        // SAFETY: Id 0 stands for no cgroup, so there is no reference to put.
+        // SAFETY: Id 0 means no cgroup, so there is no reference to put.
         let none = unsafe { IdRefs::make_up(0) };
         cluster.lock().lend().set_ids(off + 1, none);
 
@@ -820,7 +821,8 @@ mod tests {
         Ok(())
     }
 
-    /// This must also hold if vswap was never on. Then C takes no entry for a virtual one.
+    /// This must also be so if vswap was never on. Then `swp_is_virtual()` returns false for each
+    /// entry.
     #[test]
     fn a_slot_without_a_folio_is_not_reclaimed() -> Result {
         setup()?;
@@ -846,8 +848,8 @@ mod tests {
             assert!(!slot::any_counted(offset, 1));
         }
         assert_eq!(slot_alloc::next_used(end), 0);
-        // Virtual slot 0 is never used, so no device slot backs it, whether or not that device slot
-        // exists.
+        // Virtual slot 0 is never used, so no device slot backs it, whether or not that device
+        // slot exists.
         for ty in 0..MAX_SWAPFILES {
             for offset in [0, 1, u32::MAX] {
                 let slot = PhysSlot::new(ty, offset).ok_or(EINVAL)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of zsmalloc objects without handles. They check that objects keep their data when zsmalloc
-//! moves them, and that the pool's page count returns to zero.
+//! Tests of zsmalloc objects without handles. They check that objects keep their data when
+//! zsmalloc moves them, and that the pool's page count returns to zero.
 //!
-//! The host tests cover the decisions of zswap: `zswap/rules.rs`.
+//! Host tests test the decisions of zswap: `zswap/rules.rs`.
 
 use crate::{
     ffi::{
@@ -47,7 +47,7 @@ static WORDS: [Atomic<u64>; NR] = [const { Atomic::new(0) }; NR];
 
 /// # Safety
 ///
-/// No requirement: the words are static.
+/// Nothing is required, because the words are static.
 unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let word = (name as usize).checked_sub(1).and_then(|n| WORDS.get(n));
     word.map_or(core::ptr::null_mut(), Atomic::as_ptr)
