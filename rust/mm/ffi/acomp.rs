@@ -340,9 +340,10 @@ impl IdleRequest<'_> {
             Operation::Decompress => bindings::crypto_acomp_decompress,
         };
         let (req, done) = (self.request.0.as_ptr(), self.done.get());
-        // SAFETY: By the invariants of `IdleRequest`, no other task uses the request. By those of
-        // `Source` and `Target`, the lists describe memory of the given lengths. The request is
-        // complete when C returns, because C waits for asynchronous drivers.
+        // SAFETY: By the invariants of `IdleRequest`, `done` is the completion of the request, and
+        // no other task uses either. By those of `Source` and `Target`, the lists describe memory
+        // of the given lengths. C returns after the request is complete, because it waits for
+        // asynchronous drivers. So `dlen` can be read.
         let (ret, len) = unsafe {
             let ret = bindings::zswap_acomp_run(
                 Some(operation),

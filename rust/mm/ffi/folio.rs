@@ -1056,7 +1056,8 @@ c_dropped! {
 }
 
 impl NewFolio {
-    /// Allocates a folio, and adds it to the swap cache for the slot that `entry` names.
+    /// Allocates a locked folio, and adds it to the swap cache for the slot that `entry` names.
+    /// Waits for reclaim only with [`Wait::Yes`].
     ///
     /// Returns `ENOENT` if the swap count of the slot is 0, and `ENOMEM` if there is no memory.
     /// Returns `EEXIST` if the swap cache has a folio for the slot already, or if the device is
@@ -1102,8 +1103,8 @@ impl FilledFolio {
         self.0.lend()
     }
 
-    /// Begins to write the folio to its device slot. C unlocks the folio when it has set
-    /// PG_writeback.
+    /// Begins to write the folio to its device slot. C sets PG_writeback and unlocks the folio.
+    /// The last request is submitted when `writes` is dropped. May sleep.
     pub(crate) fn write(self, writes: &mut Writes) {
         let folio = &ManuallyDrop::new(self.0).0;
         folio.folio.mark_uptodate();
@@ -1111,7 +1112,8 @@ impl FilledFolio {
         let open = writes.ctx.sio;
         // SAFETY: The folio is locked, in the swap cache and not under writeback, by the
         // invariants of `SwapFolio`. It is uptodate, because its page is filled. C takes over the
-        // lock, which is not dropped here. Dropping `writes` submits the request.
+        // lock, which is not dropped here. By the invariants of `Writes`, C may add the folio to
+        // the request in `ctx`. Dropping `writes` submits the request.
         unsafe { bindings::__swap_writepage(&mut writes.ctx, folio.as_ptr()) };
         // Put the reference only now, because until here it has kept the folio for this function.
         // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.

@@ -174,7 +174,7 @@ impl CompressorWrite<'_> {
     }
 }
 
-/// Sets up the C part of zswap. Returns `EBUSY` if that was tried before. May sleep.
+/// Sets up the C part of zswap. Returns `EBUSY` if that was tried before, or `ENOMEM`. May sleep.
 pub(crate) fn set_up() -> Result {
     static TRIED: Atomic<bool> = Atomic::new(false);
 

@@ -206,7 +206,7 @@ mod tests {
                     assert!(seen == expected(state));
                     assert_eq!(state.encode(), word);
                 }
-                // C takes the word for a page frame number. It ignores reserved bits, which it
+                // C takes the word for that of a folio. It ignores the reserved bits, which it
                 // never sets.
                 Err(Corrupt::Reserved) => {
                     assert!(seen.folio);
