@@ -135,7 +135,8 @@ c_exports! {
     }
 
     /// Returns true if the `nr` aligned device slots around an entry can be read as one folio: see
-    /// [`locate::is_uniform`]. The caller holds `ci->lock`, which keeps the device.
+    /// [`locate::is_uniform`]. The caller holds `ci->lock`, so swapoff does not free the device
+    /// meanwhile.
     fn vswap_rs_swapin_uniform(
         entry: HeldEntry<'_> = bindings::swp_entry_t,
         nr: usize = c_ulong

@@ -246,15 +246,15 @@ impl Folio {
         pub(super) safe fn node(&self) -> Node = zswap_folio_nid;
         safe fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
         safe fn flush_dcache(&self) = zswap_flush_dcache_folio;
-        // C only sets a flag, because of which the end of writeback moves the folio to the tail of
-        // the inactive list.
+        // C sets PG_reclaim. Then the end of writeback moves the folio to the tail of the inactive
+        // list.
         safe fn set_reclaim(&self) = zswap_folio_set_reclaim;
         // Returns NULL if the folio has no `n`th page.
         safe fn page(&self, n: usize) -> *mut bindings::page = zswap_folio_page;
         // C takes the RCU read lock, so the cgroup of the folio is not freed meanwhile.
         pub(super) safe fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
         safe fn memcg_get(&self) -> Option<MemcgRef> = zswap_folio_memcg_get;
-        // C only asserts the state of the folio, under `CONFIG_DEBUG_VM`.
+        // With `CONFIG_DEBUG_VM`, C warns if the folio is not locked or not in the swap cache.
         safe fn check(&self) = zswap_folio_check;
     }
 
@@ -1115,7 +1115,8 @@ impl FilledFolio {
         // lock, which is not dropped here. By the invariants of `Writes`, C may add the folio to
         // the request in `ctx`. Dropping `writes` submits the request.
         unsafe { bindings::__swap_writepage(&mut writes.ctx, folio.as_ptr()) };
-        // Put the reference only now, because until here it has kept the folio for this function.
+        // Put the reference only now. Until here it has kept the folio from being freed while this
+        // function uses it.
         // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.
         drop(FolioRef(NonNull::from(folio.folio.0).cast()));
         let sio = writes.ctx.sio;

@@ -200,8 +200,9 @@ impl RcuMemcg<'_> {
     }
 
     /// Returns true if `nr` more pages would exceed memory.swap.max of the cgroup or of an
-    /// ancestor. With `kept`, also counts the incompressible pages that zswap keeps while vswap is
-    /// on, so that these pages can still be charged as swap when zswap writes them back.
+    /// ancestor. With `kept`, while vswap is on, also counts the incompressible pages of each of
+    /// these cgroups that zswap has, so that they can still be charged as swap when zswap writes
+    /// them back.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn exceeds_swap_max(self, nr: u32, kept: bool) -> bool {
         let kept = kept && vswap::is_on();
