@@ -195,16 +195,19 @@ bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 }
 
 /*
- * Returns true if @folio needs a table of cgroup ids that @ci does not have.
- * Called without ci->lock, so the answer may be stale.
+ * Returns true if @folio needs a table of cgroup ids that @ci does not have,
+ * although @ci has room for @folio. Called without ci->lock, so the answer may be
+ * stale.
  */
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	if (!vswap_needs_ids(ci, folio))
 		return false;
 	/*
-	 * The allocator does not call __vswap_has_ids() for a cluster that is
-	 * too full for @folio. The count may change meanwhile.
+	 * If @ci is too full for @folio, the allocator skipped it before
+	 * __vswap_has_ids(). Then the missing table does not mean that there was
+	 * no memory for it, so the scan should go on. data_race(): the count may
+	 * change meanwhile.
 	 */
 	return data_race(ci->count) + folio_nr_pages(folio) <= SWAPFILE_CLUSTER;
 }
@@ -257,7 +260,11 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 		return false;
 	ci = __swap_entry_to_cluster(entry);
 	if (bound) {
-		/* data_race(): the caller has locked the cluster that @ci may be bound to. */
+		/*
+		 * data_race(): while the caller holds the virtual cluster's lock, no
+		 * task binds @ci to that cluster or unbinds it. Any other owner does
+		 * not match @voffset.
+		 */
 		backs = data_race(vswap_is_bound(ci)) &&
 			READ_ONCE(ci->vswap_owner) * SWAPFILE_CLUSTER + ci_off == voffset;
 	} else {

@@ -201,9 +201,10 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 }
 
 /*
- * Events that sysfs counts: the reasons of plans, and their outcomes. A plan of
- * the policy counts one reason, up to VSWAP_SWAPIN_HINTED. A plan for a fault
- * in the memory of another task counts none.
+ * Events whose counts sysfs shows: the reasons of plans, what plans led to, and
+ * neighbours that were skipped or mapped. Each plan of the policy is counted under
+ * one reason, VSWAP_SWAPIN_SLOW to VSWAP_SWAPIN_HINTED. Exception: a fault in
+ * another task's anonymous memory is not counted.
  */
 enum vswap_swapin_event {
 	VSWAP_SWAPIN_SLOW,
@@ -291,11 +292,14 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 }
 
 /*
- * Claims and reads a page that needs no readahead. Returns its folio with a
- * reference. The folio is locked, in the swap cache, and uptodate unless the read
- * has failed. Returns NULL if the page was not claimed, so that swapin_sync()
- * should read it. If there is no memory, returns the folio that another task has
- * added meanwhile, which is not claimed, or ERR_PTR(-ENOMEM).
+ * Swaps in one page of a virtual entry without readahead: adds a new, locked
+ * folio to the swap cache ("claims" it, see mm/vswap_swapin.c), and reads it.
+ * Returns the folio, locked and with a reference. It is not uptodate if the read
+ * failed. Returns NULL if it added no folio: without the policy, for a physical
+ * entry, if large orders are allowed, or if the slot has changed since the plan.
+ * Then swapin_sync() reads the page. If no folio can be allocated, returns the
+ * folio that another task has added meanwhile, with a reference but not locked, or
+ * ERR_PTR(-ENOMEM). Also returns ERR_PTR(-ENOMEM) if the charge fails.
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,

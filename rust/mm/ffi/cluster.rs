@@ -436,8 +436,8 @@ impl Refines<NonNull<swap_cluster_info>> for LockedCluster<'_> {
     /// cluster is used meanwhile.
     #[inline]
     unsafe fn refine(cluster: &'static Cluster) -> Self {
-        // INVARIANT: As required of the caller, the lock is held, and no other value is used
-        // meanwhile.
+        // INVARIANT: As required of the caller, the lock is held, and no other value for the
+        // cluster is used meanwhile.
         Self {
             cluster,
             _lock: PhantomData,

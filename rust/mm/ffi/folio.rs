@@ -894,7 +894,7 @@ impl ReadFolio<'_> {
         if !unsafe { bindings::folio_free_swap(self.0.as_ptr()) } {
             return Err(self);
         }
-        // Dropping `self` unlocks the folio. It may be unlocked although it has left the swap
+        // Dropping `self` unlocks the folio, which is allowed although the folio has left the swap
         // cache.
         Ok(())
     }

@@ -160,7 +160,7 @@ impl Refs {
         /// Takes a reference. Returns false if the last one was put already.
         safe fn try_get(&self) -> bool = zswap_ref_tryget;
         /// Takes a reference. The caller must have one already. Otherwise the count may be 0, and
-        /// pool is freed in spite of the new reference.
+        /// the pool is freed in spite of the new reference.
         safe fn get(&self) = zswap_ref_get;
     }
 }
@@ -691,10 +691,13 @@ impl<'w> SlotWord<'w> {
 ///
 /// # Invariants
 ///
-/// `word` is the word of the slot that `name` names, and names `object`, but zsmalloc may move the
-/// object. If `A` is [`Own`], only the owner of this value may free the object during `'a`: the
-/// cluster of the slot is locked, and no other task has the right to the slot. Otherwise the
-/// object is not freed during `'a`.
+/// `word` is the word of the slot with the name `name`. `object` is the object that the word named
+/// when it was read. If zsmalloc has moved the object since, the word has its new place, and
+/// `object` the old one.
+///
+/// If `A` is [`Own`], the cluster of the slot is locked, and no other task has the right to the
+/// slot (see [`crate::ffi::folio`]). So only the owner of this value may free the object during
+/// `'a`. If `A` is [`Shared`], no task frees the object during `'a`.
 struct Named<'a, A> {
     word: &'a Word,
     name: Name,

@@ -189,8 +189,8 @@ pub(crate) enum Refused {
     Outdated,
 }
 
-/// The state of a memory cgroup when its last page was refused, or when the count of refused pages
-/// was last halved.
+/// When zswap last counted a refused page of a memory cgroup, or the count was last halved, and how
+/// large the cgroup was then.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[derive(Clone, Copy)]
 pub(crate) struct Last {

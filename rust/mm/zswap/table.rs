@@ -556,7 +556,8 @@ impl<'g> LockedTable<'g> {
         // INVARIANT: The table was just removed from the cluster, and the members have left their
         // rings. By the invariants of `Table`, no word is in use or promised, because `nr` is 0.
         //
-        // Other tasks can still read the table under RCU. Dropping it waits for a grace period.
+        // Other tasks can still read the table under RCU. So dropping the value frees the table
+        // only after a grace period (`call_rcu()`). It does not wait for that.
         drop(NonNull::new(raw.cast()).map(LooseTable));
     }
 

@@ -208,7 +208,8 @@ impl Guard {
     /// slots of the run into use. Returns the lock as `Err` if there is no free run, if the
     /// cluster is bound and swapoff of its device has begun, or if the cluster has no swap table,
     /// which is a bug.
-    // `order` is an argument, because most callers have the constant 0.
+    // `order` is an argument rather than read from the cluster, so that it is the constant 0 where
+    // this is inlined for a folio of one page.
     #[inline]
     pub(crate) fn take_run(mut self, order: u32) -> Result<Taken, Self> {
         let run = self.lend().take_run(order);
