@@ -2118,6 +2118,25 @@ class Guests(unittest.TestCase):
                     done.result()
         self.assertEqual(others[0].returncode, -signal.SIGTERM)
 
+    def test_an_error_spares_the_children_of_other_pools(self):
+        begun, may_end = threading.Event(), threading.Event()
+
+        def build():
+            with subprocess.Popen(["sleep", "20"], start_new_session=True) as child:
+                begun.set()
+                may_end.wait(20)
+                self.assertIsNone(child.poll())
+                child.kill()
+
+        with guest.pool(1) as outer:
+            done = outer.submit(build)
+            begun.wait(20)
+            with self.assertRaises(ValueError), guest.pool(1) as inner:
+                inner.submit(int).result()
+                raise ValueError
+            may_end.set()
+            done.result()
+
 
 INTERRUPTED = """
 import os, pathlib, subprocess, sys, tempfile, time

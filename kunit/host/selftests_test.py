@@ -3,17 +3,20 @@
 a kernel, and the tables of bench."""
 
 import argparse
+import concurrent.futures
 import contextlib
 import hashlib
 import io
 import itertools
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from unittest import mock
 
@@ -808,9 +811,10 @@ class Builds(Folder):
     def run_make(self, command, log, env, show):
         command = [str(word) for word in command]
         self.made.append(command)
-        # Progress is shown, unless the kernel is only configured.
-        self.assertEqual(show, "allnoconfig" not in command)
-        self.assertEqual((command[0], "-s" in command), ("make", not show))
+        # Progress is shown, unless the kernel is only configured, or another thread builds it.
+        alone = threading.current_thread() is threading.main_thread()
+        self.assertEqual(show, alone and "allnoconfig" not in command)
+        self.assertEqual((command[0], "-s" in command), ("make", "allnoconfig" in command))
         folder = pathlib.Path(next(word for word in command if word.startswith("O="))[2:])
         self.env = env
         with log.open("a") as out:
@@ -849,6 +853,49 @@ class Builds(Folder):
         self.assertEqual(self.env, setup.tool_env())
         self.assertEqual(self.set_up, ["here", "x86_64"])
         self.assertNotIn("first time", self.ensure("vswap")[1])
+
+    def begun(self, *variants):
+        """Begins builds in another thread, which is not ended here."""
+        self.patch(build, "_begun", {})
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.addCleanup(pool.shutdown)
+        build.begin(pool, variants)
+        return pool
+
+    def test_builds_in_the_background_come_in_order_and_once(self):
+        self.begun("um", "vswap")
+        for variant in ("vswap", "um", "vswap"):
+            image, said = self.ensure(variant)
+            self.assertTrue(image.exists())
+            self.assertIn(f"==> building {variant}", said)
+        self.assertEqual(["ARCH=um" in command for command in self.made],
+                         [True, True, False, False])
+        self.ensure("base")
+        self.assertEqual(len(self.made), 6)
+
+    def test_a_failing_build_in_the_background_is_an_error_of_who_wants_it(self):
+        self.log = "failed (2): make"
+        pool = self.begun("vswap", "um")
+        for _ in range(2):
+            with self.assertRaisesRegex(common.Failure, "failed"):
+                self.ensure("vswap")
+        # The next kernel is built nevertheless, and fails here, too.
+        pool.submit(int).result()
+        self.assertEqual(len(self.made), 4)
+
+    def test_the_background_leaves_the_others_their_priority(self):
+        before = os.nice(0)
+        self.assertEqual(self.begun().submit(os.nice, 0).result(), 19)
+        self.assertEqual(os.nice(0), before)
+
+    def test_all_kernels_of_a_run_are_begun(self):
+        steps = testrun.steps(full=True)
+        wanted = {step.title: step.kernels for step in steps if step.kernels}
+        self.assertEqual(wanted["kunit um"], ("um",))
+        self.assertEqual(wanted["guest debug"], ("debug",))
+        self.assertEqual(wanted["selftests"], ("base", "vswap", "debug"))
+        self.assertEqual(set(testrun.BOOTS), {kernel for names in wanted.values()
+                                              for kernel in names} & set(testrun.BOOTS))
 
     def test_each_has_its_tree_and_its_options(self):
         self.ensure("base")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Configures and builds the kernel variants."""
 
+import concurrent.futures
+import os
 import re
 import time
 
@@ -77,9 +79,9 @@ def make_args(arch="x86_64", cc="clang"):
     return args + ([f"LLVM=-{setup.LLVM}"] if cc == "clang" else [])
 
 
-def make(builddir, srctree, args, *targets, log=None, show=False):
-    """Runs make. With `show`, shows what is being compiled."""
-    return run(["make", *([] if show else ["-s"]), "-C", srctree, f"O={builddir}",
+def make(builddir, srctree, args, *targets, log=None, names=False, show=False):
+    """Runs make. With `names`, it logs what it compiles. With `show`, that is shown meanwhile."""
+    return run(["make", *([] if names else ["-s"]), "-C", srctree, f"O={builddir}",
                 f"-j{common.JOBS}", *args, *targets], log=log, env=setup.tool_env(),
                show=show)
 
@@ -113,30 +115,53 @@ def configure(builddir, srctree, paths, args, extra_lines=(), check=True):
     return refused
 
 
-def ensure(variant):
-    """Builds a variant if anything changed; returns its image."""
-    names = variant_of(variant)[2]
+# What begin() builds: {variant: future}.
+_begun = {}
+
+
+def begin(pool, variants):
+    """Lets the thread of `pool` build kernels in this order. ensure() waits for them."""
+    # Run what the main thread does first. This is the priority of one thread and its commands.
+    pool.submit(os.nice, 19)
+    _begun.update({variant: pool.submit(_build, variant, False) for variant in variants})
+
+
+def _log(variant):
+    return folder(variant) / "build.log"
+
+
+def _build(variant, show):
+    """Builds a variant if anything changed. With `show`, shows what is being compiled."""
     arch = arch_of(variant)
-    setup.ensure()
     setup.ensure_guests(arch)
     with common.locked(f"build-{variant}"):
-        srctree = source(variant)
-        builddir = folder(variant)
-        log = builddir / "build.log"
-        first = not image(variant).exists()
-        say(f"==> building {variant}" + (" (the first time: 4 to 15 minutes)" if first else "")
-            + f"; log: {log}")
-        start = time.monotonic()
+        srctree, builddir, log = source(variant), folder(variant), _log(variant)
         log.unlink(missing_ok=True)
         args = [*make_args(arch.name), *arch.flags, *counters.make_args(variant)]
-        configure(builddir, srctree, fragments(names), args)
+        configure(builddir, srctree, fragments(variant_of(variant)[2]), args)
         if variant == counters.VARIANT:
             # All objects, and no link of them.
-            make(builddir, srctree, args, "vmlinux_a", log=log, show=True)
+            make(builddir, srctree, args, "vmlinux_a", log=log, names=True, show=show)
             counters.take_maps(builddir)
-        make(builddir, srctree, args, *arch.goals, log=log, show=True)
-        say(f"    {variant}: {image(variant)} ({time.monotonic() - start:.0f} s)")
-        return image(variant)
+        make(builddir, srctree, args, *arch.goals, log=log, names=True, show=show)
+
+
+def ensure(variant):
+    """Builds a variant if anything changed, or waits for begin(); returns its image."""
+    setup.ensure()
+    log = _log(variant)
+    first = not image(variant).exists()
+    say(f"==> building {variant}" + (" (the first time: 4 to 15 minutes)" if first else "")
+        + f"; log: {log}")
+    start = time.monotonic()
+    if variant in _begun:
+        begun = _begun[variant]
+        common.show_log(lambda: concurrent.futures.wait([begun], 0.5).done, log)
+        begun.result()
+    else:
+        _build(variant, True)
+    say(f"    {variant}: {image(variant)} ({time.monotonic() - start:.0f} s)")
+    return image(variant)
 
 
 def add_arguments(parser):

@@ -154,16 +154,21 @@ def started(cmd, **options):
         yield process
 
 
-def _show_log(process, log):
-    """Shows the last line of a command's log until the command ends."""
+def show_log(wait, log):
+    """Shows the last line of a log until wait(), which waits half a second, returns true."""
     progress = Progress()
     try:
-        while process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.5)
+        while not wait():
             progress.show(" ".join(tail(log, 1).split()))
     finally:
         progress.clear()
+
+
+def _ends_soon(process):
+    """Waits half a second for a process. Returns true if it has ended."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    return process.poll() is not None
 
 
 def _run_group(cmd, shown=None, **options):
@@ -171,7 +176,7 @@ def _run_group(cmd, shown=None, **options):
     of the log `shown` is shown meanwhile."""
     with started(cmd, **options) as process:
         if shown:
-            _show_log(process, shown)
+            show_log(lambda: _ends_soon(process), shown)
         text, _ = process.communicate()
     return subprocess.CompletedProcess(cmd, process.returncode, text)
 
@@ -241,7 +246,7 @@ def _lock(handle, name):
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        say(f"    waiting for another scripts/vswap that holds {name}")
+        say(f"    waiting for {name}, which another task of scripts/vswap holds")
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 

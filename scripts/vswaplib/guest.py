@@ -458,20 +458,23 @@ def pool(number):
     """Makes a pool of threads for `number` guests at the same time. An error or an interrupt ends
     all of the guests."""
     _stopping.clear()
-    with concurrent.futures.ThreadPoolExecutor(number) as threads:
+    own = []
+    with concurrent.futures.ThreadPoolExecutor(
+            number, initializer=lambda: own.append(threading.get_native_id())) as threads:
         try:
             yield threads
         except BaseException:
             _stopping.set()
             threads.shutdown(wait=False, cancel_futures=True)
-            end_children()
+            end_children(own)
             raise
 
 
-def end_children():
+def end_children(threads=("*",)):
     """Ends the guests of other threads, which an interrupt does not reach. Otherwise the run would
     report the first error only after the last guest has ended."""
-    for listed in pathlib.Path("/proc/self/task").glob("*/children"):
+    tasks = pathlib.Path("/proc/self/task")
+    for listed in [path for name in threads for path in tasks.glob(f"{name}/children")]:
         pids = ""
         # The thread may have ended meanwhile.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

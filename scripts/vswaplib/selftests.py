@@ -481,11 +481,20 @@ def run_group(tests, sides, report):
                "\n".join(found))
 
 
+def _sides(full):
+    return [PLAIN, VIRTUAL] + ([DEBUG] if full else [])
+
+
+def kernels(full):
+    """Returns the variants that run_all() boots."""
+    return tuple(dict.fromkeys(side.variant for side in [BASE, *_sides(full)]))
+
+
 def run_all(tests, full, report):
     """Runs these selftests on base and on the vswap kernel. With `full`, runs more tests, and also
     runs on the debug kernel the tests that it is fast enough for."""
-    sides = [PLAIN, VIRTUAL] + ([DEBUG] if full else [])
-    for variant in dict.fromkeys(side.variant for side in [BASE, *sides]):
+    sides = _sides(full)
+    for variant in kernels(full):
         build.ensure(variant)
     programs()
     groups = collections.defaultdict(list)

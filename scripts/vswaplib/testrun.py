@@ -14,8 +14,8 @@ import subprocess
 import sys
 import textwrap
 
-from . import (common, coverage, guest, guestcoverage, guesttests, ktap, lint, manifest, matrix,
-               mutants, selftests, setup)
+from . import (build, common, coverage, guest, guestcoverage, guesttests, ktap, lint, manifest,
+               matrix, mutants, selftests, setup)
 from .common import ROOT, die, run, say
 from .manifest import Part
 from .results import Report, Stage, Stopped
@@ -154,6 +154,7 @@ class Step:
     quick: bool = False            # --quick runs it, too
     unit_of: object = None
     many: bool = False             # each unit has a stage
+    kernels: tuple = ()            # the variants that it boots
 
 
 def _listed(part, unit_of):
@@ -174,7 +175,7 @@ def _simple(title, func, extra="", args=(), quick=True):
 def _kunit(variant):
     part = Part(f"kunit {variant}", "kunit.txt", variant, KUNIT + BOOTS)
     return Step(f"kunit {variant}", run_kunit, [part], _listed(part, suite_of), (variant,),
-                quick=variant == "um", unit_of=suite_of)
+                quick=variant == "um", unit_of=suite_of, kernels=(variant,))
 
 
 def _guests(variant, full, lasts):
@@ -183,14 +184,14 @@ def _guests(variant, full, lasts):
     parts = {name: Part(f"guest {variant} {name}", f"guest/{name}.txt", variant,
                         guesttests.runs_on(script)) for name, script in scripts.items()}
     return Step(f"guest {variant}", guesttests.run_all, list(parts.values()), lambda: parts,
-                (variant, scripts), many=True)
+                (variant, scripts), many=True, kernels=(variant,))
 
 
 def _selftests(full):
     part = Part("selftests", "selftests.txt", "full" if full else "default", ("default", "full"))
     return Step("selftests", run_selftests, [part],
                 lambda: {test.name: part for test in selftests.TESTS if full or not test.full},
-                (full,), unit_of=selftest_of)
+                (full,), unit_of=selftest_of, kernels=selftests.kernels(full))
 
 
 def steps(full, lasts=False):
@@ -340,8 +341,12 @@ def main(args):
         # If tools are missing, fail here with one line, not with thousands of missing results.
         setup.ensure()
         say(f"logs of guests: {common.LOGS}; this ends in {minutes_of(args):.0f} minutes at most")
-        for step, stages in todo:
-            run_step(report, step, stages)
+        with guest.pool(1) as builder:
+            # Lint, tests and guests leave a part of the CPUs idle.
+            build.begin(builder, dict.fromkeys(
+                kernel for step, _ in todo for kernel in step.kernels))
+            for step, stages in todo:
+                run_step(report, step, stages)
     except Stopped:
         pass
     say(f"kernel logs: {common.LOGS}")
