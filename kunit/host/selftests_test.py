@@ -796,7 +796,7 @@ class Builds(Folder):
         super().setUp()
         self.configs = self.top / "kunit" / "configs"
         self.configs.mkdir(parents=True)
-        for name in ("common", "x86_64", "vswap", "um", "kunit", "arm64", "boots"):
+        for name in ("common", "x86_64", "vswap", "um", "kunit", "arm64", "small", "boots"):
             (self.configs / f"{name}.config").write_text(f"CONFIG_{name.upper()}=y\n")
         self.refused, self.made, self.log = "", [], ""
         self.patch(build, "ROOT", self.top)
@@ -966,6 +966,7 @@ class Builds(Folder):
             kunit = name in {*testrun.KUNIT, counters.VARIANT, *boots}
             self.assertEqual(fragments, [
                 "common", machine, *(["vswap"] if ours else []), *(["kunit"] if kunit else []),
+                *(["small"] if name in {"um", "um-base", *boots} else []),
                 *(["boots"] if name in boots else []), *of_name.get(name, [name])])
             for fragment in fragments:
                 self.assertTrue((ROOT / f"kunit/configs/{fragment}.config").exists(), fragment)

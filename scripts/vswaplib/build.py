@@ -10,7 +10,7 @@ from . import arch as archs
 from . import common, counters, setup, tree
 from .common import ROOT, die, run, say
 
-BOOT_FRAGMENTS = ("vswap", "kunit", "boots")
+BOOT_FRAGMENTS = ("vswap", "kunit", "small", "boots")
 # variant -> (has our work, architecture, configuration fragments of kunit/configs)
 VARIANTS = {
     "base": (False, "x86_64", ["common", "x86_64"]),
@@ -24,8 +24,8 @@ VARIANTS = {
     "hooks": (True, "x86_64", ["common", "x86_64", "vswap", "hooks"]),
     # Counts what guests execute of rust/mm.
     "cover": (True, "x86_64", ["common", "x86_64", "vswap", "kunit", "cover"]),
-    "um": (True, "um", ["common", "um", "vswap", "kunit"]),
-    "um-base": (False, "um", ["common", "um"]),
+    "um": (True, "um", ["common", "um", "vswap", "kunit", "small"]),
+    "um-base": (False, "um", ["common", "um", "small"]),
     # Only for test --full.
     "arm64": (True, "arm64", ["common", "arm64", *BOOT_FRAGMENTS]),
     "arm64-64k": (True, "arm64", ["common", "arm64", *BOOT_FRAGMENTS, "arm64-64k"]),
