@@ -148,13 +148,9 @@ fn entered(new: Result<Entered<'_>>) -> c_int {
 #[inline(never)]
 fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
     // A folio that may not be written to a device gets no device slots, even if zswap refuses it.
-    if !folio.may_be_written() {
-        limits::want_room();
-        return Err(ENOMEM);
-    }
-    if !device::have_free() {
-        // No device has a free slot. But zswap can write back pages of physical entries, which
-        // have device slots already.
+    // If no device has a free slot, zswap can still write back pages of physical entries, which
+    // have device slots already.
+    if !folio.may_be_written() || !device::have_free() {
         limits::want_room();
         return Err(refused(folio));
     }
