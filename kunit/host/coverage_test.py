@@ -556,19 +556,38 @@ class Report(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("no such place any more: rust/mm/m.rs: first: gone();", output)
 
+    def modules(self, export):
+        """Returns the names of the modules, with llvm-cov replaced by `export`."""
+        with mock.patch.object(build, "source", return_value="/tree"), \
+                mock.patch.object(build, "folder", return_value=ROOT), \
+                mock.patch.object(counters, "map_of", lambda _, name: ROOT / name), \
+                mock.patch.object(counters, "OBJECTS", ("README.md", "mm/vswap.c")), \
+                mock.patch.object(coverage, "export", export):
+            return [module.name for module in guestcoverage.modules("counts")]
+
     def test_what_is_counted(self):
         lcov = "".join(f"SF:/tree/{name}\nDA:1,1\nend_of_record\n" for name in (
             "rust/mm/vswap/bound.rs", "rust/mm/tests/vswap_kunit.rs", "rust/kernel/tracepoint.rs",
             "mm/vswap.c", "mm/vswap.h", "rust/mm/gone.rs", "kunit/misuse.rs")) \
             + "SF:/rustc/lib.rs\nDA:1,1\nend_of_record\n"
         exported = {True: lcov, False: '{"data": [{"functions": []}]}'}
-        with mock.patch.object(build, "source", return_value="/tree"), \
-                mock.patch.object(build, "folder", return_value=ROOT), \
-                mock.patch.object(counters, "map_of", return_value=ROOT / "README.md"), \
-                mock.patch.object(coverage, "export",
-                                  lambda path, counts, *options: exported[bool(options)]):
-            names = [module.name for module in guestcoverage.modules("counts")]
+        names = self.modules(lambda path, counts, *options: exported[bool(options)])
         self.assertEqual(names, ["rust/mm/vswap/bound.rs", "mm/vswap.c"])
+
+    def test_an_object_without_source_files(self):
+        ours = "SF:/tree/mm/vswap.c\nDA:1,1\nend_of_record\n"
+
+        def export(path, _counts, *options):
+            if not options:
+                return '{"data": [{"functions": []}]}'
+            return other if path == ROOT / name else ours
+
+        for other in ("", "SF:/rustc/lib.rs\nDA:1,1\nend_of_record\n"):
+            for name in ("README.md", "mm/vswap.c"):
+                with self.assertRaises(common.Failure) as raised:
+                    self.modules(export)
+                self.assertIn(f"no source file of the checkout in {ROOT / name}",
+                              raised.exception.what)
 
     def test_a_kernel_that_was_not_built(self):
         with tempfile.TemporaryDirectory() as folder, \

@@ -98,14 +98,19 @@ def regions_executed(exports):
     return files
 
 
-def executed(programs, counts, place):
+def executed(programs, counts, place, each=False):
     """Returns what lines_executed() and regions_executed() tell of programs, which were compiled
-    in the folder `place`."""
+    in the folder `place`. With `each`, dies if a program has no source file of ours."""
     def exported(*options):
         return [export(program, counts, *options).replace(f"{place}/", f"{ROOT}/")
                 for program in programs]
 
-    return (lines_executed("".join(exported("--format=lcov"))),
+    tracefiles = exported("--format=lcov")
+    for program, text in zip(programs, tracefiles):
+        if each and not any(lines_executed(text)):
+            die(f"llvm-cov finds no source file of the checkout in {program}",
+                "was it compiled with counters? remove its build folder and rerun")
+    return (lines_executed("".join(tracefiles)),
             regions_executed([json.loads(text) for text in exported() if text]))
 
 

@@ -91,7 +91,8 @@ def modules(counts):
     if not all(path.exists() for path in maps):
         die(f"{counters.VARIANT} was not built yet", "scripts/vswap test --coverage=guest")
 
-    lines, regions = coverage.executed(maps, counts, build.source(counters.VARIANT))
+    # Without `each`, the report would lack all files of an object that has no counters.
+    lines, regions = coverage.executed(maps, counts, build.source(counters.VARIANT), each=True)
     # Headers are left out, because most callers of their inline functions have no counters.
     names = sorted((name for name in lines if name and not name.endswith((TESTS, ".h"))
                     and name.startswith(("rust/mm/", "mm/")) and (ROOT / name).exists()),
