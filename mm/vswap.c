@@ -216,17 +216,6 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 /* Number of tasks that swap pages in for swapoff or to drain. */
 atomic_t vswap_nr_unuse;
 
-/*
- * Returns the device of @type, or NULL. The structure is never freed, so a
- * caller without a reference to the device may use it. The answer may be stale
- * if swapoff runs. Code that then takes slots checks SWP_WRITEOK again, see
- * vswap_take_bound().
- */
-static struct swap_info_struct *vswap_type_to_info(unsigned int type)
-{
-	return type < MAX_PHYS_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
-}
-
 /* Returns the SWP_* flags of the device of @type, or 0 if there is none. */
 unsigned long vswap_device_flags(unsigned int type)
 {

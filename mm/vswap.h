@@ -510,6 +510,20 @@ unsigned long vswap_device_flags(unsigned int type);
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound);
 
+/* mm/swap.h includes this file before it declares the array. */
+extern struct swap_info_struct *swap_info[];
+
+/*
+ * Returns the device of @type, or NULL. Accepts any type. The structure is never
+ * freed, so a caller without a reference to the device may use it. The answer may
+ * be stale if swapoff runs. Code that then takes slots checks SWP_WRITEOK again,
+ * see vswap_take_bound().
+ */
+static inline struct swap_info_struct *vswap_type_to_info(unsigned int type)
+{
+	return type < MAX_PHYS_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
+}
+
 /* Limits of a cgroup below the root, and its charge as swap, in pages. */
 struct vswap_limits {
 	unsigned long swap_max;

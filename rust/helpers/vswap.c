@@ -339,8 +339,7 @@ __rust_helper bool rust_helper_vswap_have_free(void)
  */
 __rust_helper bool rust_helper_vswap_device_has(unsigned int type, unsigned int offset)
 {
-	struct swap_info_struct *si =
-		type < MAX_PHYS_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
+	struct swap_info_struct *si = vswap_type_to_info(type);
 
 	return si && offset && offset < READ_ONCE(si->max) && !percpu_ref_is_dying(&si->users);
 }
