@@ -360,7 +360,11 @@ pub(crate) fn used_slots() -> i64 {
     (nr_total().load(Relaxed) as i64).wrapping_sub(free_slots())
 }
 
-/// Returns how many device slots back virtual slots.
+/// Returns how many device slots back virtual slots. Counts the slots of all devices, because both
+/// callers relate the result to a number of all devices: [`used_slots`], or the number of virtual
+/// slots in use. The counter of a type without a device is 0. Neither caller is on the path of a
+/// fault, or of a store to zswap that has room. So a second counter for the sum, which each device
+/// slot would have to update, is not worthwhile.
 pub(crate) fn slots_on_devices() -> usize {
     let slots = nr_slots().iter().map(|counter| counter.0.load(Relaxed));
     slots.fold(0i64, i64::wrapping_add) as usize
