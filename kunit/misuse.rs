@@ -10,7 +10,10 @@ use crate::{
             self,
             LockedContext, //
         },
-        cluster::Setup,
+        cluster::{
+            self,
+            Setup, //
+        },
         cluster_list::List,
         device::{
             self,
@@ -76,6 +79,7 @@ use crate::{
         cluster_list::Lists,
         slot_map::ListState,
         swap_table::{
+            Pfn,
             PhysSlot,
             Shadow,
             State, //
@@ -409,6 +413,11 @@ fn a_binding_ends_once(ended: EndedBinding<'_>) {
 fn device_slots_become_idle_once(bits: ClearedBits<'_>) {
     device::idle_bound(bits);
     device::idle_bound(bits); //~ E0382
+}
+
+// A lookup reads the `struct page` of the page frame.
+fn a_page_frame_is_not_made_up(pfn: Pfn) {
+    let _ = cluster::FolioPfn(pfn); //~ E0603
 }
 
 // A lookup turns the page frame number in a word into a pointer to a folio.

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use vswap_host::um::{
     lookup::cached,
-    swap_table::{Count, Flags, Pfn, Shadow, State},
+    swap_table::{pfn_of_word, Count, Flags, Pfn, Shadow, State},
 };
 
 /// What the lookup asks for, in order, and the answers.
@@ -59,7 +59,7 @@ fn lookup(steps: &[Step]) -> Option<u64> {
     };
     let found = cached(
         || match script.step() {
-            Peek(state) => state,
+            Peek(state) => pfn_of_word(state.encode()),
             _ => panic!("a look too many"),
         },
         |pfn| match script.step() {

@@ -28,8 +28,8 @@ use vswap_host::thp_4k::{
     order::{self, Member as _, Seat, Turn},
     record::{Kept, Object, Pattern, Place, Record},
     swap_table::{
-        cache_add_word, consume_word, dup_word, is_last_word, put_word, Count, Flags, Pfn, Shadow,
-        State,
+        cache_add_word, consume_word, dup_word, is_last_word, pfn_of_word, put_word, Count, Flags,
+        Pfn, Shadow, State,
     },
 };
 use vswap_host::um::{
@@ -284,7 +284,7 @@ impl World {
     /// Looks [`SLOT`] up as the kernel does, and checks what is found.
     fn lookup(self: &Arc<Self>) -> Option<Ref> {
         let found = cached(
-            || self.peek(SLOT),
+            || pfn_of_word(self.peek(SLOT).encode()),
             |pfn| self.try_get(pfn.get() as usize),
             |found, pfn| {
                 // In C, an address dependency: the word says where to look.

@@ -44,7 +44,7 @@ macro_rules! tests {
                 layout::{MAX_SWAPFILES, PFN_BITS},
                 record::{Invalid, Kept, Object, Pattern, Place, Record, Sum},
                 swap_table::{
-                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, is_counted_word, is_extended_word, is_last_word, is_zero_word, put_word, set_zero_word,
+                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, is_counted_word, is_extended_word, is_last_word, is_zero_word, pfn_of_word, put_word, set_zero_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
@@ -190,6 +190,7 @@ macro_rules! tests {
                     }
                     prop_assert_eq!((added, gone(pfn)), (None, None));
                     prop_assert_eq!(consume_word(word, pfn), None);
+                    prop_assert_eq!(pfn_of_word(word), None);
                     return Ok(());
                 };
                 let stays = |state: &State| *state != State::Null;
@@ -202,11 +203,13 @@ macro_rules! tests {
                 prop_assert_eq!(is_counted_word(word), counted);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
                 prop_assert_eq!(has_folio(word), matches!(state, State::Pfn { .. }));
-                // The folio of the word, if it has one, and another folio.
-                let own = match state {
-                    State::Pfn { pfn, .. } => pfn,
-                    _ => pfn,
+                let named = match state {
+                    State::Pfn { pfn, .. } => Some(pfn),
+                    _ => None,
                 };
+                prop_assert_eq!(pfn_of_word(word), named);
+                // The folio of the word, if it has one, and another folio.
+                let own = named.unwrap_or(pfn);
                 for old in [own, pfn] {
                     // What is to be freed keeps its flags until then.
                     let without = |value| state.flags().map(|flags| State::Shadow { flags, value });

@@ -30,7 +30,10 @@ use crate::{
         },
         directory::Number,
         lookup,
-        swap_table::Pfn, //
+        swap_table::{
+            pfn_of_word,
+            Pfn, //
+        }, //
     },
     warn::warn_on_once,
     zswap::table::{
@@ -227,13 +230,10 @@ impl Cluster {
     // Out of line, so that a fault that finds no folio saves no registers for this function.
     #[inline(never)]
     pub(crate) fn cached_folio(&self, off: u32) -> Option<FolioRef> {
-        // INVARIANT: By the invariants of `Cluster`, each page frame number that was in a word is
-        // that of a page frame with a `struct page`. The table may have become that of a device
-        // cluster. C puts only the numbers of folios into the words of device clusters, too.
         lookup::cached(
-            || self.peek(off),
-            |pfn| try_get(FolioPfn(pfn)),
-            |folio, pfn| folio.is(folio_at(FolioPfn(pfn))),
+            || FolioPfn::peek(self, off),
+            try_get,
+            |folio, pfn| folio.is(folio_at(pfn)),
         )
     }
 
@@ -267,7 +267,20 @@ impl Cluster {
 /// # Invariants
 ///
 /// The page frame has a `struct page`.
+#[derive(Clone, Copy, PartialEq)]
 struct FolioPfn(Pfn);
+
+impl FolioPfn {
+    /// Returns the page frame number in the word of a slot. Returns `None` if the word names no
+    /// folio. Does not take the lock.
+    #[inline]
+    fn peek(cluster: &Cluster, off: u32) -> Option<Self> {
+        // INVARIANT: By the invariants of `Cluster`, each page frame number that was in a word is
+        // that of a page frame with a `struct page`. The table may have become that of a device
+        // cluster. C puts only the numbers of folios into the words of device clusters, too.
+        pfn_of_word(cluster.peek_word(off)).map(Self)
+    }
+}
 
 to_c!(FolioPfn => usize = |this| this.0.get() as usize);
 

@@ -56,31 +56,28 @@
 
 #![forbid(unsafe_code)]
 
-use super::swap_table::{
-    Pfn,
-    State, //
-};
-
 /// Returns the folio that the swap cache has for a slot, with a reference. Returns `None` if the
 /// word names no folio.
 ///
-/// `peek` reads the word of the slot. `try_get` takes a reference to the folio that a page frame
-/// belongs to, unless the reference count of the folio is 0. Dropping an `R` puts the reference.
-/// `is_at` returns true if the page frame belongs to the folio of the reference now.
+/// `peek` reads the word of the slot, and returns the page frame number of the folio that it
+/// names. `try_get` takes a reference to the folio that a page frame belongs to, unless the
+/// reference count of the folio is 0. Dropping an `R` puts the reference. `is_at` returns true if
+/// the page frame belongs to the folio of the reference now.
+///
+/// Because the type of page frame numbers is a parameter, this function can pass on only those
+/// that `peek` has returned.
 #[inline]
-pub fn cached<R>(
-    mut peek: impl FnMut() -> State,
-    mut try_get: impl FnMut(Pfn) -> Option<R>,
-    mut is_at: impl FnMut(&R, Pfn) -> bool,
+pub fn cached<P: Copy + PartialEq, R>(
+    mut peek: impl FnMut() -> Option<P>,
+    mut try_get: impl FnMut(P) -> Option<R>,
+    mut is_at: impl FnMut(&R, P) -> bool,
 ) -> Option<R> {
     loop {
-        let State::Pfn { pfn, .. } = peek() else {
-            return None;
-        };
+        let pfn = peek()?;
         let Some(folio) = try_get(pfn) else {
             continue;
         };
-        if matches!(peek(), State::Pfn { pfn: now, .. } if now == pfn && is_at(&folio, now)) {
+        if peek().is_some_and(|now| now == pfn && is_at(&folio, now)) {
             return Some(folio);
         }
     }

@@ -585,6 +585,19 @@ pub const fn has_folio(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
 }
 
+/// Returns the page frame number in the word of a slot that the swap cache has a folio for.
+/// Returns `None` for any other word.
+#[inline]
+pub const fn pfn_of_word(word: u64) -> Option<Pfn> {
+    const MASK: u64 = !(!0 << PFN_BITS) << PFN_SHIFT;
+    // Test the mark and the reserved bits together.
+    if word & !SWP_TB_FLAGS_MASK & !MASK != SWP_TB_PFN_MARK {
+        return None;
+    }
+    // INVARIANT: The mask leaves `PFN_BITS` bits.
+    Some(Pfn((word & MASK) >> PFN_SHIFT))
+}
+
 /// Returns true if a word has flags and its [`Flags::zero`] is set.
 #[inline]
 pub const fn is_zero_word(word: u64) -> bool {
