@@ -20,6 +20,7 @@ use crate::{
             DeviceSlots,
             Leaving,
             Left,
+            NewBinding,
             Owned, //
         },
         fault::Fault,
@@ -403,6 +404,11 @@ fn a_list_does_not_change_while_it_is_walked(
 fn the_right_to_set_up_is_not_kept(setup: Setup<'_>) {
     static KEPT: SetOnce<Setup<'static>> = SetOnce::new();
     KEPT.populate(setup); //~ E0521
+}
+
+fn a_binding_is_recorded_once(new: NewBinding<'_>) {
+    let _ = new.record(|_| true);
+    let _ = new.record(|_| true); //~ E0382
 }
 
 fn a_binding_ends_once(ended: EndedBinding<'_>) {

@@ -243,20 +243,56 @@ pub(crate) fn end_binding(ended: EndedBinding<'_>) {
     unsafe { bindings::vswap_unbind(first.ty().into(), first.offset(), offset, bits, tables) };
 }
 
+/// A device cluster that C has bound to a virtual cluster, which does not record the binding yet.
+///
+/// Dropping the value warns and leaks the device cluster: no allocator uses it, and swapoff of the
+/// device fails with `EBUSY`.
+///
+/// # Invariants
+///
+/// The virtual cluster is locked during `'l`. C has bound the device cluster that begins with
+/// `first` to it, and no other value has this slot.
+#[must_use]
+pub(crate) struct NewBinding<'l> {
+    first: PhysSlot,
+    _lock: PhantomData<&'l ()>,
+}
+
+impl NewBinding<'_> {
+    /// Calls `record`, which records the first slot of the device cluster in the virtual cluster,
+    /// and returns true if it has done so. Returns its result.
+    pub(crate) fn record(self, record: impl FnOnce(PhysSlot) -> bool) -> bool {
+        let recorded = record(self.first);
+        if recorded {
+            let _ = ManuallyDrop::new(self);
+        }
+        recorded
+    }
+}
+
+impl Drop for NewBinding<'_> {
+    fn drop(&mut self) {
+        warn_on_once!(true);
+    }
+}
+
 c_functions! {
     // C accepts any type. If the caller does not record the device cluster in the cluster with the
     // number `owner`, the device cluster is leaked: no allocator uses it.
     safe fn bind_to(ty: c_uint, owner: usize) -> c_uint = vswap_bind;
 }
 
-/// Binds a free cluster of the device of type `ty` to a locked virtual cluster, in C. Returns the
-/// first slot of the device cluster, which the caller records in the virtual cluster. Returns
+/// Binds a free cluster of the device of type `ty` to a locked virtual cluster, in C. Returns
 /// `None` if the device has no free cluster that C can lock without waiting, if swapoff has begun,
 /// or if there is no such device.
-pub(crate) fn bind(ty: u8, owner: &LockedCluster<'_>) -> Option<PhysSlot> {
+pub(crate) fn bind<'l>(ty: u8, owner: &'l LockedCluster<'_>) -> Option<NewBinding<'l>> {
     match bind_to(ty.into(), owner.cluster().index()) {
         0 => None,
-        offset => PhysSlot::new(ty, offset),
+        // INVARIANT: C has just bound the device cluster to `owner`, whose lock is borrowed.
+        offset => PhysSlot::new(ty, offset).map(|first| NewBinding {
+            first,
+            _lock: PhantomData,
+        }),
     }
 }
 

@@ -289,7 +289,7 @@ impl LockedCluster<'_> {
         if warn_on_once!(self.cluster().is_bound()) {
             return false;
         }
-        device::bind(ty, self).is_some_and(|first| self.device().bind(first))
+        device::bind(ty, self).is_some_and(|new| new.record(|first| self.device().bind(first)))
     }
 
     /// Ends the binding. If a slot has data on the device, warns and keeps the binding instead.
