@@ -315,9 +315,11 @@ fn a_seat_does_not_change_without_the_list(member: &Member) {
     order::retire(member, |_, _| true); //~ E0277
 }
 
+// The lock of another cluster is not enough.
 fn a_member_changes_with_its_cluster_locked(member: &Member) {
-    member.retire(); //~ E0061
-    member.clear(1); //~ E0061
+    member.retire(); //~ E0599
+    member.clear(1); //~ E0599
+    let _ = table::LockedMember(member); //~ E0603
 }
 
 fn a_promise_is_taken_back_once(cluster: &mut LockedCluster<'_>) {

@@ -40,7 +40,7 @@ use crate::{
         },
         table::{
             Group,
-            Locked, //
+            LockedMember, //
         }, //
     }, //
 };
@@ -223,16 +223,24 @@ impl RingState {
     }
 }
 
-impl Member {
+impl LockedMember<'_> {
     /// Clears the bits in the mask `bits`. Does not write if they are clear already.
     #[inline]
-    pub(crate) fn clear(&self, bits: u64, _locked: Locked<'_>) {
-        let before = self.bits();
+    pub(crate) fn clear(self, bits: u64) {
+        let before = self.get().bits();
         if before & bits != 0 {
-            self.bits.store(before & !bits, Relaxed);
+            self.get().bits.store(before & !bits, Relaxed);
         }
     }
 
+    /// Removes a member without bits from its ring, if it is on one, for ever.
+    pub(crate) fn retire(self) {
+        let rcu = rcu::read_lock();
+        order::retire(&Seats(self.get()), self.get().leave(&rcu));
+    }
+}
+
+impl Member {
     /// Returns the bits of the slots that have a page on the ring.
     #[inline]
     pub(crate) fn bits(&self) -> u64 {
@@ -249,12 +257,6 @@ impl Member {
     fn links(&self) -> *mut bindings::list_head {
         // `Links` has the layout of a `list_head`, and consists of atomics.
         core::ptr::from_ref(&self.links).cast_mut().cast()
-    }
-
-    /// Removes a member without bits from its ring, if it is on one, for ever.
-    pub(crate) fn retire(&self, _locked: Locked<'_>) {
-        let rcu = rcu::read_lock();
-        order::retire(&Seats(self), self.leave(&rcu));
     }
 
     /// Returns a function that removes the member from the ring in its first argument, and changes
@@ -454,7 +456,8 @@ impl<'a> Ring<'a> {
     /// Sets the bit of a slot whose page is stored. The member is on this ring, or has no bits. A
     /// member without bits may be on no ring or still on another ring. Then it joins this ring.
     #[inline]
-    pub(crate) fn fill(self, member: &Member, bit: u64, _locked: Locked<'_>, rcu: &'a rcu::Guard) {
+    pub(crate) fn fill(self, member: LockedMember<'_>, bit: u64, rcu: &'a rcu::Guard) {
+        let member = member.get();
         if order::fill(&Seats(member), bit, self.0.as_seat(), member.leave(rcu)) {
             self.join(member, rcu);
         }

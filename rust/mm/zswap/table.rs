@@ -134,12 +134,6 @@ impl Table {
         // SAFETY: By the invariants of `Table`, the words stay valid as long as `self`.
         unsafe { self.words.as_ref() }
     }
-
-    /// Returns the members of a group of 64 slots, including members without bits.
-    #[inline]
-    fn members(&self, group: u32, _locked: Locked<'_>) -> impl Iterator<Item = &Member> {
-        members_from(self.groups.get(group as usize).and_then(Chain::first))
-    }
 }
 
 /// A group of 64 slots of the table of a locked cluster.
@@ -313,13 +307,21 @@ pub(crate) struct Replaced {
     pub(crate) id: u16,
 }
 
-/// Proof that a cluster is locked, for functions that change a [`Member`] of its table.
+/// A member of the table of a locked cluster, for functions that change the member.
 ///
 /// # Invariants
 ///
-/// The lock of the cluster is held during `'g`.
+/// The lock of the cluster that the member's table belongs to is held during `'g`.
 #[derive(Clone, Copy)]
-pub(crate) struct Locked<'g>(PhantomData<&'g ()>);
+pub(crate) struct LockedMember<'g>(&'g Member);
+
+impl<'g> LockedMember<'g> {
+    /// Returns the member.
+    #[inline]
+    pub(crate) fn get(self) -> &'g Member {
+        self.0
+    }
+}
 
 /// Memory that a store has allocated in advance, because it cannot allocate under the cluster
 /// lock.
@@ -403,13 +405,6 @@ impl<'g> LockedTable<'g> {
 }
 
 impl<'g> LockedTable<'g> {
-    /// Returns the proof that the cluster is locked.
-    #[inline]
-    fn locked(&self) -> Locked<'g> {
-        // INVARIANT: By the invariants of `LockedTable`, the lock is held during `'g`.
-        Locked(PhantomData)
-    }
-
     #[inline]
     fn ci(&self) -> Ci<'_> {
         // INVARIANT: By the invariants of `LockedTable`, the cluster is valid during `'g`.
@@ -551,7 +546,8 @@ impl<'g> LockedTable<'g> {
         }
         self.ci().cell().store(core::ptr::null_mut(), Relaxed);
         for member in table.groups.iter().flat_map(Chain::iter) {
-            member.retire(self.locked());
+            // INVARIANT: The table is that of the cluster, whose lock is held during `'g`.
+            LockedMember(member).retire();
         }
         // INVARIANT: The table was just removed from the cluster, and the members have left their
         // rings. By the invariants of `Table`, no word is in use or promised, because `nr` is 0.
@@ -590,6 +586,14 @@ impl<'g> LockedTable<'g> {
         Index::new(off).map_or(0, |at| self.id_at(at))
     }
 
+    /// Returns the members of a group of 64 slots, including members without bits. `table` is the
+    /// result of [`Self::table`], which callers load once.
+    #[inline]
+    fn members(&self, table: &'g Table, group: u32) -> impl Iterator<Item = LockedMember<'g>> {
+        // INVARIANT: The table is that of the cluster, whose lock is held during `'g`.
+        members_from(table.groups.get(group as usize).and_then(Chain::first)).map(LockedMember)
+    }
+
     /// Clears the bits of `nr` slots, from index `off` on, in their members. Then the clock hand
     /// does not visit these slots.
     #[inline]
@@ -600,8 +604,8 @@ impl<'g> LockedTable<'g> {
         let (mut at, mut left) = (off, nr);
         loop {
             let in_group = at % GROUP;
-            for member in table.members(at / GROUP, self.locked()) {
-                member.clear(order::bits_of(in_group, left), self.locked());
+            for member in self.members(table, at / GROUP) {
+                member.clear(order::bits_of(in_group, left));
             }
             // Go on with the slots of the next group. The compiler drops this loop for callers
             // that pass the constant 1 as `nr`.
@@ -638,18 +642,19 @@ impl<'g> LockedTable<'g> {
         entry: SwapEntry,
         ring: Ring<'_>,
         spare: &mut Option<NewMember>,
-    ) -> Result<&'g Member, Missing> {
+    ) -> Result<LockedMember<'g>, Missing> {
         let table = self.table().ok_or(Missing::Table)?;
         let chain = table
             .groups
             .get((off / GROUP) as usize)
             .ok_or(Missing::Slot)?;
         let mut idle = None;
-        for member in chain.iter() {
-            if member.is_on(ring) {
+        // INVARIANT: The table is that of the cluster, whose lock is held during `'g`.
+        for member in chain.iter().map(LockedMember) {
+            if member.get().is_on(ring) {
                 return Ok(member);
             }
-            if member.bits() == 0 {
+            if member.get().bits() == 0 {
                 idle = Some(member);
             }
         }
@@ -659,7 +664,9 @@ impl<'g> LockedTable<'g> {
         let spare = spare.take().ok_or(Missing::Member)?;
         let group = self.group(off / GROUP).ok_or(Missing::Slot)?;
         let first = entry.sub((off % GROUP) as usize);
-        Ok(Chain::add(group, spare, first))
+        // INVARIANT: By the invariants of `Group`, the lock of its table's cluster is held during
+        // `'g`. The new member belongs to that table.
+        Ok(LockedMember(Chain::add(group, spare, first)))
     }
 
     /// Frees the stored pages of `nr` slots and uncharges them. The memory cgroup ids of the slots
@@ -696,9 +703,9 @@ impl<'g> LockedTable<'g> {
                     bits << 1 | u64::from(Record::is_tag(word.load()))
                 });
                 let (mut bits, mut twice) = (0u64, 0u64);
-                for member in table.members(nr, self.locked()) {
-                    twice |= bits & member.bits();
-                    bits |= member.bits();
+                for member in self.members(table, nr) {
+                    twice |= bits & member.get().bits();
+                    bits |= member.get().bits();
                 }
                 bits == stored && twice == 0
             })
@@ -820,12 +827,7 @@ impl LockedSpan<'_> {
         } else if old.was_stored() {
             self.table.forget(off, 1);
         }
-        ring.fill(
-            member,
-            order::bits_of(off % GROUP, 1),
-            self.table.locked(),
-            &rcu,
-        );
+        ring.fill(member, order::bits_of(off % GROUP, 1), &rcu);
         Ok(Replaced {
             stored: sum,
             #[cfg(CONFIG_RUST_VSWAP)]
