@@ -8,6 +8,7 @@ use crate::{
     ffi::{
         acomp::{
             self,
+            Contexts,
             LockedContext, //
         },
         cluster::{
@@ -110,6 +111,7 @@ use crate::{
     }, //
 };
 use kernel::{
+    cpu::CpuId,
     prelude::*,
     sync::SetOnce, //
 };
@@ -260,6 +262,10 @@ fn output_is_not_read_after_the_context_is_unlocked(context: LockedContext<'_>) 
     let output = context.output(1);
     drop(context); //~ E0505
     output.len();
+}
+
+fn a_context_has_the_compressor_of_its_pool(contexts: &Contexts, cpu: CpuId) {
+    let _ = contexts.prepare(cpu, c"lzo"); //~ E0061
 }
 
 fn a_pool_is_made_current_once(pool: Initial) {

@@ -53,6 +53,7 @@ use kernel::{
     },
     page::PAGE_SIZE,
     prelude::*,
+    str::CString,
     sync::{
         new_mutex,
         Mutex,
@@ -166,26 +167,39 @@ impl Context {
     }
 }
 
-/// The contexts of a pool, indexed by CPU.
-pub(crate) struct Contexts(KVVec<SetOnce<Pin<KBox<Context>>>>);
+/// The contexts of a pool.
+pub(crate) struct Contexts {
+    /// Indexed by CPU.
+    contexts: KVVec<SetOnce<Pin<KBox<Context>>>>,
+    /// The name of the compressor of all contexts.
+    compressor: CString,
+}
 
 impl Contexts {
     /// Allocates the array, with room for the context of each possible CPU. May sleep.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(compressor: &CStr) -> Result<Self> {
         let nr = nr_cpu_ids();
         let mut contexts = KVVec::with_capacity(nr as usize, GFP_KERNEL)?;
         for _ in 0..nr {
             contexts.push(SetOnce::new(), GFP_KERNEL)?;
         }
-        Ok(Self(contexts))
+        Ok(Self {
+            contexts,
+            compressor: CString::try_from(compressor)?,
+        })
+    }
+
+    /// Returns the name of the compressor.
+    pub(crate) fn compressor(&self) -> &CStr {
+        &self.compressor
     }
 
     /// Creates the context of a CPU, unless it exists already. Returns `EINVAL` if the number of
     /// the CPU is too large, or the error of [`Context::new`]. May sleep.
-    pub(crate) fn prepare(&self, cpu: CpuId, name: &CStr) -> Result {
-        let place = self.0.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
+    pub(crate) fn prepare(&self, cpu: CpuId) -> Result {
+        let place = self.contexts.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
         if place.as_ref().is_none() {
-            place.populate(Context::new(cpu, name)?);
+            place.populate(Context::new(cpu, &self.compressor)?);
         }
         Ok(())
     }
@@ -196,7 +210,7 @@ impl Contexts {
     pub(crate) fn lock(&self) -> Result<LockedContext<'_>> {
         // The task may migrate to another CPU right away. That is fine, because any task may use
         // the context while it holds the mutex.
-        let place = self.0.get(CpuId::current().as_u32() as usize);
+        let place = self.contexts.get(CpuId::current().as_u32() as usize);
         let Some(context) = place.and_then(SetOnce::as_ref) else {
             warn_on_once!(true);
             return Err(EINVAL);

@@ -194,12 +194,11 @@ pub(crate) struct Pool {
     /// initial reference.
     retired: Atomic<bool>,
     number: SetOnce<u8>,
-    name: CString,
 }
 
 // SAFETY: zsmalloc, the reference count and the work item do their own locking. The mutex of a
 // context protects the context. `number` is a `SetOnce`, and `retired` is atomic.
-// `hotplug` is used by C alone, under its own lock. `name` does not change.
+// `hotplug` is used by C alone, under its own lock.
 unsafe impl Send for Pool {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Pool {}
@@ -270,13 +269,12 @@ impl Pool {
                 // pool. The reference passes to the word, and is put after the object is freed, so
                 // the pool is dropped later.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
-                contexts: Contexts::new()?,
+                contexts: Contexts::new(compressor)?,
                 // INVARIANT: This is the `refs` field of a pool.
                 refs <- Refs::new(),
                 release <- new_work!("zswap::Pool::release"),
                 retired: Atomic::new(false),
                 number: SetOnce::new(),
-                name: CString::try_from(compressor)?,
                 // This is last, because it calls `zswap_rs_cpu_prepare()` for each online CPU,
                 // which uses other fields. If it fails, the other fields are dropped one by one,
                 // without the `Drop` of `Pool`, which would remove the instance.
@@ -299,7 +297,7 @@ impl Pool {
 
     /// Returns the name of the pool's compressor.
     pub(crate) fn compressor(&self) -> &CStr {
-        &self.name
+        self.contexts.compressor()
     }
 
     /// Returns the zsmalloc pool.
@@ -316,7 +314,7 @@ impl Pool {
 
     /// Prepares the compression context of a CPU. May sleep.
     pub(crate) fn prepare(&self, cpu: CpuId) -> Result {
-        self.contexts.prepare(cpu, self.compressor())
+        self.contexts.prepare(cpu)
     }
 
     fn report(&self, what: &CStr) {
