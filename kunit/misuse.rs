@@ -13,6 +13,7 @@ use crate::{
         },
         cluster::{
             self,
+            NewCluster,
             Setup, //
         },
         cluster_list::List,
@@ -387,6 +388,15 @@ fn a_key_is_not_made_up(cluster: &mut LockedCluster<'_>) {
 
 fn a_cluster_without_tables_is_not_made_up(cluster: &'static Cluster) {
     let _ = Spare::new(cluster); //~ E0624
+}
+
+fn a_cluster_gets_no_tables_before_it_is_published(new: NewCluster, tables: Tables) {
+    let _ = new.with(tables); //~ E0599
+}
+
+fn a_cluster_is_published_once(new: NewCluster) {
+    let _ = new.published(|_| ());
+    let _ = new.published(|_| ()); //~ E0382
 }
 
 fn a_cluster_gets_tables_once(spare: Spare, one: Tables, other: Tables) {

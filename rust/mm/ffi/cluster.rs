@@ -596,7 +596,7 @@ pub(crate) struct Spare(&'static Cluster);
 impl Spare {
     /// Allocates the header of a cluster with the given number. May sleep. If there is no memory,
     /// returns the number as `Err`.
-    pub(crate) fn alloc(number: Number) -> Result<Self, Number> {
+    pub(crate) fn alloc(number: Number) -> Result<NewCluster, Number> {
         // SAFETY: By the invariants of `Number`, `Directory::setup()` took a `HeaderCache`. By
         // those of `HeaderCache`, the slab cache exists.
         let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_HEADER) };
@@ -618,7 +618,7 @@ impl Spare {
         };
         // INVARIANT: A new cluster has no tables and is on no list. This is the first `Spare` for
         // it.
-        Ok(Self(cluster))
+        Ok(NewCluster(Self(cluster)))
     }
 
     /// Creates the value for a cluster.
@@ -647,6 +647,20 @@ impl Spare {
             cluster: self.0,
             tables,
         }
+    }
+}
+
+/// A new cluster, which the directory does not have yet. Dropping the value leaks the cluster.
+#[must_use]
+pub(crate) struct NewCluster(Spare);
+
+impl NewCluster {
+    /// Calls `publish`, which publishes the cluster in the directory. Returns the cluster, which
+    /// may get tables now.
+    pub(crate) fn published(self, publish: impl FnOnce(&'static Cluster)) -> Spare {
+        let Self(spare) = self;
+        publish(spare.cluster());
+        spare
     }
 }
 

@@ -12,9 +12,15 @@
 use crate::{
     ffi::{
         array::Array,
-        cluster::HeaderCache, //
+        cluster::{
+            HeaderCache,
+            NewCluster, //
+        }, //
     },
-    vswap::cluster::Cluster,
+    vswap::cluster::{
+        Cluster,
+        Spare, //
+    },
     zswap::table::SLOTS, //
 };
 use kernel::{
@@ -107,9 +113,9 @@ impl Directory {
         let _ = NEXT.cmpxchg(number.wrapping_add(1), number, Full);
     }
 
-    /// Publishes a cluster under its number, so that lookups find it.
-    pub(super) fn publish(cluster: &'static Cluster) {
-        CLUSTERS.set(cluster.index(), cluster);
+    /// Publishes a new cluster under its number, so that lookups find it. Returns the cluster.
+    pub(super) fn publish(new: NewCluster) -> Spare {
+        new.published(|cluster| CLUSTERS.set(cluster.index(), cluster))
     }
 }
 

@@ -37,8 +37,8 @@ impl Spare {
     /// Creates a cluster, and publishes it in [`Directory`]. Returns `None` if the directory is
     /// not set up or has no number left, or if there is no memory. May sleep.
     pub(crate) fn create() -> Option<Self> {
-        let spare = match Self::alloc(Directory::reserve()?) {
-            Ok(spare) => spare,
+        let new = match Self::alloc(Directory::reserve()?) {
+            Ok(new) => new,
             Err(number) => {
                 Directory::unreserve(number);
                 return None;
@@ -48,7 +48,7 @@ impl Spare {
         // changed, and then visits all clusters. So it finds this cluster, or this task sees the
         // new mode.
         let lists = Lists::lock();
-        Directory::publish(spare.cluster());
+        let spare = Directory::publish(new);
         drop(lists);
         Some(spare)
     }
