@@ -32,3 +32,5 @@ pub(crate) mod vswap;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 pub(crate) mod vswap_kunit;
 pub(crate) mod zsmalloc;
+#[cfg(CONFIG_RUST_ZSWAP_KUNIT_TEST)]
+pub(crate) mod zsmalloc_kunit;

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A zsmalloc pool for tests, which keeps its objects in words of its own.
+//!
+//! A test that fails may end at any point. If a failed assertion ends it, no value is dropped, so
+//! that the pool stays with its objects. If it returns an error, the drop of the pool frees the
+//! objects. In both cases no object is left in a pool that C has freed.
+//!
+//! C header: [`mm/zsmalloc_owned.h`](srctree/mm/zsmalloc_owned.h).
+
+// A panic fails the test.
+#![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
+
+use crate::{
+    ffi::{
+        folio::Bytes,
+        node::Node,
+        zsmalloc::{
+            Emptied,
+            InWord,
+            Name,
+            Own,
+            Parts,
+            Pinned,
+            ReadPin,
+            Shared,
+            ZsPool, //
+        }, //
+    },
+    zswap::record::{
+        Kept,
+        Object,
+        Place,
+        Record, //
+    }, //
+};
+use core::mem::ManuallyDrop;
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Full,
+        Relaxed, //
+    }, //
+};
+
+/// Number of words of a pool.
+pub(crate) const NR: usize = 600;
+
+/// Number of pools. Tests run one after the other, but a pool whose test has failed may stay.
+const POOLS: usize = 8;
+
+/// The words of a pool.
+struct Words {
+    /// True while a pool has the words.
+    taken: Atomic<bool>,
+    words: [Atomic<u64>; NR],
+}
+
+static WORDS: [Words; POOLS] = [const {
+    Words {
+        taken: Atomic::new(false),
+        words: [const { Atomic::new(0) }; NR],
+    }
+}; POOLS];
+
+/// Returns the name of object `n` of the pool that has the words with the index `nth`.
+fn name_of(nth: usize, n: usize) -> Name {
+    Name::from_raw((nth * NR + n) as u64 + 1)
+}
+
+/// Returns the word of the object with a name.
+///
+/// # Safety
+///
+/// Nothing is required, because the words are static.
+unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
+    let at = (name as usize).wrapping_sub(1);
+    let words = WORDS.get(at / NR).and_then(|own| own.words.get(at % NR));
+    words.map_or(core::ptr::null_mut(), Atomic::as_ptr)
+}
+
+/// A zsmalloc pool of owned objects, and the words of its objects.
+///
+/// Dropping the value frees the objects in the words, and then the pool. If a [`Pinned`] was
+/// leaked, so that the pool still has an object, leaks the pool instead.
+///
+/// # Invariants
+///
+/// Only this value changes the words with the index `nth`, besides zsmalloc. A word is 0, or names
+/// an object of the pool that was stored with the name of the word, put into it, and then
+/// unpinned.
+pub(crate) struct TestPool {
+    zs: ManuallyDrop<ZsPool>,
+    nth: usize,
+}
+
+impl TestPool {
+    /// Creates an empty pool. Returns `ENOSPC` if pools of tests that have failed have all words.
+    /// May sleep.
+    pub(crate) fn new() -> Result<Self> {
+        let take = |own: &Words| own.taken.cmpxchg(false, true, Full).is_ok();
+        let nth = WORDS.iter().position(take).ok_or(ENOSPC)?;
+        // SAFETY: `store()` unpins an object only after it is in the word that `find_word()`
+        // returns for its name. `drop()` frees the pool only if it has no object.
+        let zs = unsafe { ZsPool::create(c"zswap-kunit", find_word) };
+        let zs = match zs {
+            Ok(zs) => ManuallyDrop::new(zs),
+            Err(error) => {
+                WORDS[nth].taken.store(false, Relaxed);
+                return Err(error);
+            }
+        };
+        // INVARIANT: `taken` was false, so no other value has the words. A previous pool has left
+        // zeros in them.
+        Ok(Self { zs, nth })
+    }
+
+    /// Returns the pool.
+    pub(crate) fn zs(&self) -> &ZsPool {
+        &self.zs
+    }
+
+    /// Returns how many pages of memory the pool uses.
+    pub(crate) fn total_pages(&self) -> usize {
+        self.zs.total_pages()
+    }
+
+    fn at(&self, n: usize) -> &'static Atomic<u64> {
+        &WORDS[self.nth].words[n]
+    }
+
+    /// Returns the word of object `n`, or 0 if it is not stored.
+    pub(crate) fn word(&self, n: usize) -> u64 {
+        self.at(n).load(Relaxed)
+    }
+
+    /// Allocates object `n`, without a word.
+    pub(crate) fn pinned(&self, n: usize, bytes: &[u8], node: Node) -> Result<Pinned<&ZsPool>> {
+        Pinned::store(&*self.zs, Bytes::of(bytes), node, name_of(self.nth, n))
+    }
+
+    /// Stores object `n`, and puts it into its word, which is a zswap record with the other
+    /// arguments. Returns `EEXIST` if the object is stored already, and otherwise the errors of
+    /// [`Pinned::store`].
+    pub(crate) fn store(
+        &mut self,
+        n: usize,
+        bytes: &[u8],
+        node: Node,
+        pool: u8,
+        plain: bool,
+    ) -> Result {
+        if self.word(n) != 0 {
+            return Err(EEXIST);
+        }
+        let object = self.pinned(n, bytes, node)?;
+        let place = Place::new(object.place()).ok_or(EINVAL)?;
+        let kept = Object::new(place, pool, plain).ok_or(EINVAL)?;
+        let word = Record::new(Kept::Object(kept)).encode();
+        self.at(n).store(word, Relaxed);
+        // SAFETY: The object is pinned, and in the word that `find_word()` returns for its name.
+        unsafe { object.unpin() };
+        Ok(())
+    }
+
+    /// Reads object `n` with `read`. The object is pinned until the second part of the result is
+    /// dropped.
+    fn read<R>(&self, n: usize, read: impl FnOnce(Parts<'_>) -> R) -> Result<(R, ReadPin<'_>)> {
+        if self.word(n) == 0 {
+            return Err(ENOENT);
+        }
+        // SAFETY: By the invariants, the word names an object of the pool that has the name and
+        // was unpinned. Freeing the object takes `&mut self`, so no task frees it during the
+        // borrow, except for `free_pinned()`, which passes on the pin.
+        let object = unsafe { InWord::<Shared>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
+        object.read(read)
+    }
+
+    /// Copies the data of object `n` to the start of `to`, and returns its length. Returns
+    /// `ENOSPC` if `to` is too short.
+    pub(crate) fn copy(&self, n: usize, to: &mut [u8]) -> Result<usize> {
+        let (copied, _pin) = self.read(n, |mut parts| {
+            let len = parts.len() as usize;
+            if len > to.len() {
+                return Err(ENOSPC);
+            }
+            // SAFETY: By the invariants of `Parts`, the list describes `len` bytes, in at most two
+            // entries. `to` is not shorter, as just checked.
+            unsafe { bindings::sg_copy_to_buffer(parts.as_sg(), 2, to.as_mut_ptr().cast(), len) };
+            Ok(len)
+        })?;
+        copied
+    }
+
+    /// Frees object `n`, and returns the length of its data. The word is 0 afterwards.
+    pub(crate) fn free(&mut self, n: usize) -> Result<u32> {
+        if self.word(n) == 0 {
+            return Err(ENOENT);
+        }
+        let mut emptied = Emptied::NONE;
+        // SAFETY: By the invariants, the word names an object of the pool that has the name and
+        // was unpinned. `self` is borrowed mutably, so no other task uses the object.
+        let object = unsafe { InWord::<Own>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
+        let freed = object.free(0, &mut emptied);
+        // SAFETY: The freed memory belongs to this pool.
+        unsafe { self.zs.give_back(&mut emptied) };
+        freed
+    }
+
+    /// Reads objects, calls `f` while they are pinned, and then frees them with their pins.
+    pub(crate) fn free_pinned(
+        &mut self,
+        objects: impl Iterator<Item = usize>,
+        f: impl FnOnce(&Self) -> Result,
+    ) -> Result {
+        let this: &Self = self;
+        let mut read = KVec::with_capacity(NR, GFP_KERNEL)?;
+        for n in objects {
+            let ((), pin) = this.read(n, |_| ())?;
+            read.push((n, pin), GFP_KERNEL)?;
+        }
+        f(this)?;
+        for (n, pin) in read {
+            let mut emptied = Emptied::NONE;
+            // SAFETY: The object was read by way of its word, and `pin` is the pin of that read.
+            // `self` is borrowed mutably, and `f` has returned, so no other task uses the object.
+            unsafe { this.zs.free_read(pin, this.at(n), 0, &mut emptied) };
+            // SAFETY: The freed memory belongs to this pool.
+            unsafe { this.zs.give_back(&mut emptied) };
+        }
+        Ok(())
+    }
+
+    /// Moves objects together, and frees the pages that become empty. Returns their number.
+    pub(crate) fn compact(&self) -> usize {
+        // SAFETY: By the invariants of `ZsPool`, the pool is valid.
+        unsafe { bindings::zs_compact(self.zs.as_ptr()) }
+    }
+}
+
+impl Drop for TestPool {
+    fn drop(&mut self) {
+        for n in 0..NR {
+            if self.word(n) != 0 {
+                let _ = self.free(n);
+            }
+        }
+        if self.total_pages() != 0 {
+            pr_warn!("a test has left an object: its pool is leaked\n");
+            return;
+        }
+        // SAFETY: This is the drop of the value, which does not use the pool any more.
+        unsafe { ManuallyDrop::drop(&mut self.zs) };
+        WORDS[self.nth].taken.store(false, Relaxed);
+    }
+}
