@@ -201,12 +201,19 @@ fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
 /// Returns the entry of the device slot that backs a virtual slot, for I/O. Returns `None` if no
 /// device slot does. Warns and returns `None` if the word that names it is corrupt. The folio of
 /// the virtual slot is locked or under writeback, so the backing does not change.
+///
+/// A corrupt word may name a slot that a device has, but that backs another virtual slot or none.
+/// Only with CONFIG_DEBUG_VM, this function warns of such a word. A production kernel would have
+/// to load the reverse map word or the owner of a binding for each read and write of a page: a
+/// reference to the device and a cache miss on the table of the device cluster.
 #[inline]
 pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
     let (cluster, off) = find(offset)?;
     let Backing::Phys(slot) = cluster.peek_backing(off) else {
         return None;
     };
+    #[cfg(CONFIG_DEBUG_VM)]
+    warn_on_once!(!crate::vswap::check::is_mutual(cluster, off));
     let entry = device::entry_of(slot);
     warn_on_once!(entry.is_none());
     entry

@@ -10,8 +10,9 @@
 //! - the pages that zswap stores for a cluster, and the pages of the cluster in the order of
 //!   writeback.
 //!
-//! The result is meaningful only if no task swaps meanwhile, because slots are taken and freed in
-//! steps.
+//! The results of [`clusters`] and [`device()`] are meaningful only if no task swaps meanwhile,
+//! because slots are taken and freed in steps. [`is_mutual`] checks one slot before each read and
+//! write of a page on a device, while other tasks swap.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +25,10 @@ use crate::{
         layout::SWAPFILE_CLUSTER, //
     },
     vswap::{
-        cluster::Cluster,
+        cluster::{
+            Cluster,
+            LockedCluster, //
+        },
         directory::find,
         slot_alloc,
         swap_table::{
@@ -57,10 +61,9 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         // A slot that the bound device cluster backs has a bit set, and no backing word.
         backed = backed.wrapping_add((backing != Backing::None && !cluster.has_bit(off)).into());
         note(check, in_use || backing == Backing::None);
-        if let Backing::Phys(slot) = backing {
+        if matches!(backing, Backing::Phys(_)) {
             check.slots = check.slots.wrapping_add(1);
-            let offset = cluster.first().wrapping_add(off as usize);
-            note(check, device::is_for(slot, offset, cluster.has_bit(off)));
+            note(check, names_back(&guard, off));
         }
     }
     note(check, used == guard.used());
@@ -68,6 +71,30 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
     // has no meaning then.
     note(check, backed == guard.nr_backed());
     note(check, guard.order_agrees());
+}
+
+/// Returns true if no device slot backs a slot, or if the reverse map word or the binding of that
+/// device slot names the slot.
+fn names_back(cluster: &LockedCluster<'_>, off: u32) -> bool {
+    let Backing::Phys(slot) = cluster.backing(off) else {
+        return true;
+    };
+    let cluster = cluster.cluster();
+    let offset = cluster.first().wrapping_add(off as usize);
+    device::is_for(slot, offset, cluster.has_bit(off))
+}
+
+/// Returns false if a device slot that backs a slot names another slot or none, because one of the
+/// words is corrupt.
+///
+/// The cluster must be locked for this, because a task that ends its binding writes the backing
+/// word before the reverse map word. This only tries to lock it, because the caller may be the end
+/// of an I/O request, in an interrupt, or may have locked it. Returns true if it is locked.
+pub(crate) fn is_mutual(cluster: &'static Cluster, off: u32) -> bool {
+    match cluster.try_lock() {
+        Some(guard) => names_back(&guard, off),
+        None => true,
+    }
 }
 
 /// Checks the slots of a device that back virtual slots. Does not add them to `slots` of the
