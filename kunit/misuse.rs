@@ -74,12 +74,14 @@ use crate::{
             FolioSlots,
             Guard,
             LockedCluster,
+            LockedSlots,
             Spare,
             Taken,
             Tables,
             Unpinned, //
         },
         cluster_list::Lists,
+        device_slot::BackKey,
         slot_map::ListState,
         swap_table::{
             Pfn,
@@ -378,6 +380,15 @@ fn what_a_store_replaced_is_taken_once(replaced: table::Replaced) {
 
 fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>, lists: &mut Lists) {
     cluster.set_list(ListState::Full, lists); //~ E0624
+}
+
+// `SlotReservation` checks that the device slots are for the folio.
+fn a_folio_is_not_backed_without_a_check(
+    slots: &mut LockedSlots<'_>,
+    devices: DeviceSlots,
+    promise: table::Promise,
+) {
+    let _ = slots.set_slots(devices, promise, BackKey(())); //~ E0423
 }
 
 // Only the file that a key belongs to changes the slot map and the extend table.

@@ -81,6 +81,12 @@ use crate::{
 };
 use kernel::prelude::*;
 
+/// The key that lets only this file record device slots as the backing of the slots of a folio. It
+/// does so only if they were allocated for this folio: see [`SlotReservation::target`].
+pub(crate) struct BackKey(());
+
+const KEY: BackKey = BackKey(());
+
 /// What the steps above have reserved so far for the virtual slots of a folio: backing words, a
 /// charge as swap, and device slots, which no backing word names yet. Dropping the value frees the
 /// device slots, uncharges them, and releases the promise of backing words.
@@ -121,6 +127,11 @@ impl SlotReservation {
     /// word of the entry will name the device slot. May sleep. Returns `ENOSPC` if no device has a
     /// free slot, and `EDQUOT` if the slot would exceed memory.swap.max of its cgroup or an
     /// ancestor.
+    ///
+    /// The caller has not looked yet if zswap still has the entry. If another cgroup has the slot
+    /// now, and is at memory.swap.max, memory.swap.events of that cgroup counts this attempt. That
+    /// is rare, at most one event a second, and what the event means: swap was about to exceed the
+    /// limit. A look before the charge would cost each page that is written back.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
@@ -159,7 +170,7 @@ impl SlotReservation {
         let first = slots.nth(0);
         // Dropped after the cluster is unlocked.
         let mut freed = FreeBatch::new();
-        let result = target.lock().exchange(slots, &mut freed);
+        let result = target.lock().exchange(slots, &mut freed, KEY);
         match result {
             Ok(stored) => {
                 memcg::unstored(self.id, stored);
@@ -209,7 +220,7 @@ impl SlotReservation {
             return Err(EINVAL);
         };
         let (first, nr) = (slots.nth(0), slots.nr());
-        let result = target.lock().set_slots(slots, promise);
+        let result = target.lock().set_slots(slots, promise, KEY);
         match result {
             Ok(()) => {
                 self.backed(first, nr);

@@ -19,6 +19,7 @@ use crate::{
             Guard,
             LockedCluster, //
         },
+        device_slot::BackKey,
         swap_table::PhysSlot, //
     },
     warn::warn_on_once,
@@ -115,6 +116,7 @@ impl LockedSlots<'_> {
         &mut self,
         slots: DeviceSlots,
         promise: Promise,
+        _key: BackKey,
     ) -> Result<(), (DeviceSlots, Promise)> {
         OwnedSlots::of_folio(self)
             .name(slots, promise)
@@ -131,6 +133,7 @@ impl LockedSlots<'_> {
         &mut self,
         slots: DeviceSlots,
         freed: &mut FreeBatch,
+        _key: BackKey,
     ) -> Result<Sum, DeviceSlots> {
         let stored = OwnedSlots::of_folio(self).exchange(slots, freed)?;
         self.guard.lend().table().forget(self.slots.start, 1);
