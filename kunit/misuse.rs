@@ -53,6 +53,7 @@ use crate::{
             IdRefs,
             LeavingFolio,
             NewSwap,
+            SwapCounts,
             Uncharge, //
         },
         zsmalloc::{
@@ -82,6 +83,7 @@ use crate::{
         },
         cluster_list::Lists,
         device_slot::BackKey,
+        slot,
         slot_map::ListState,
         swap_table::{
             Pfn,
@@ -517,6 +519,18 @@ fn slots_are_for_one_folio(slots: Taken, one: NewSwap<'_>, other: NewSwap<'_>) {
 
 fn a_folio_does_not_say_itself_what_its_slots_are(folio: NewSwap<'_>) {
     let _ = Entered::of(folio); //~ E0308
+}
+
+// A slot whose last count was dropped is freed, although another PTE may name it.
+fn swap_counts_are_dropped_by_their_owner(cluster: &mut LockedCluster<'_>, guard: Guard) {
+    slot::put_entries(512, true); //~ E0308
+    let _ = cluster.put_range(0..1, |slots| drop(slots)); //~ E0624
+    let _ = guard.put_alone(0, true); //~ E0624
+}
+
+fn swap_counts_are_dropped_once(counts: SwapCounts, uncharge: &mut Uncharge) {
+    slot::put_entries(counts, true);
+    slot::zap_entries(counts, uncharge); //~ E0382
 }
 
 fn the_right_to_free_slots_is_not_made_up(taken: Taken) {

@@ -29,6 +29,7 @@ use crate::{
             RcuMemcg, //
         },
         vswap::{
+            CountsFrom,
             Entered,
             LeavingFolio,
             NewSwap,
@@ -279,30 +280,26 @@ extern "C" fn vswap_rs_next_bound(
         .unwrap_or(SWAPFILE_CLUSTER)
 }
 
-/// Drops one swap count of each slot of a range, and frees the slots that neither a swap count nor
-/// a folio pins then. If `reclaim_cache` is true, also tries to remove a folio from the swap cache
-/// when the swap count of its slot becomes 0.
-///
-/// # Safety
-///
-/// The caller holds a swap count of each slot, or has locked the folio that the swap cache has for
-/// them.
-#[export]
-unsafe extern "C" fn vswap_put_entries(offset: c_ulong, nr: c_int, reclaim_cache: bool) {
-    slot::put_entries(offset, nr as u32, reclaim_cache);
-}
-
 c_exports! {
+    /// Drops one swap count of each slot of a range, and frees the slots that neither a swap count
+    /// nor a folio pins then. If `reclaim_cache` is true, also tries to remove a folio from the
+    /// swap cache when the swap count of its slot becomes 0.
+    fn vswap_put_entries(
+        counts: CountsFrom = c_ulong,
+        nr: i32 = c_int,
+        reclaim_cache: bool = bool
+    ) {
+        slot::put_entries(counts.of(nr), reclaim_cache);
+    }
+
     /// Drops one swap count of each slot of a range, after `zap_nonpresent_ptes()` has removed the
     /// PTEs. Frees the slots that nothing pins then, and adds their charges to `zap`.
-    ///
-    /// The caller holds a swap count of each slot.
     fn vswap_rs_zap(
         zap: &mut Uncharge = *mut bindings::vswap_zap,
-        offset: usize = c_ulong,
+        counts: CountsFrom = c_ulong,
         nr: i32 = c_int
     ) {
-        slot::zap_entries(offset, nr as u32, zap);
+        slot::zap_entries(counts.of(nr), zap);
     }
 
     /// Uncharges the slots that [`vswap_rs_zap`] has added to `zap`, and zeroes `zap`.

@@ -570,6 +570,68 @@ c_functions! {
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
+/// One swap count of each of consecutive slots, which the owner of the value drops.
+///
+/// # Invariants
+///
+/// The value owns these swap counts. The slots are not freed before the counts are dropped.
+#[must_use]
+pub(crate) struct SwapCounts {
+    offset: usize,
+    nr: u32,
+}
+
+impl SwapCounts {
+    /// Creates a value for swap counts of a test.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns one swap count of each of `nr` slots from `offset` on, or of none of them.
+    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    pub(crate) unsafe fn make_up(offset: usize, nr: u32) -> Self {
+        Self { offset, nr }
+    }
+
+    /// Returns the offset of the first slot and the number of slots. The caller drops the counts.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (usize, u32) {
+        (self.offset, self.nr)
+    }
+}
+
+/// The first slot of [`SwapCounts`] that C passes on. C passes the number of slots as another
+/// argument.
+///
+/// # Invariants
+///
+/// The value owns one swap count of each slot from this one on, as many as C passes as the number.
+#[must_use]
+pub(crate) struct CountsFrom(usize);
+
+impl FromC<c_ulong> for CountsFrom {
+    /// # Safety
+    ///
+    /// The caller owns one swap count of each slot from this offset on, as many as it passes as
+    /// the number of slots. It does not use these counts any more.
+    #[inline]
+    unsafe fn from_c(offset: c_ulong) -> Self {
+        // INVARIANT: As required of the caller, it owned the counts, and passes them on.
+        Self(offset)
+    }
+}
+
+impl CountsFrom {
+    /// Returns the swap counts. `nr` is the number of slots that C has passed.
+    #[inline]
+    pub(crate) fn of(self, nr: i32) -> SwapCounts {
+        // INVARIANT: By the invariants of `CountsFrom`, which is consumed.
+        SwapCounts {
+            offset: self.0,
+            nr: nr as u32,
+        }
+    }
+}
+
 /// Charges `nr` slots of `folio` as swap to the cgroup with `id`. The id is valid, because the
 /// slots hold references to it. Returns `ENOMEM`, and counts the failure in memory.swap.events, if
 /// memory.swap.max of the cgroup or of an ancestor would be exceeded.

@@ -21,7 +21,8 @@ use crate::{
         },
         vswap::{
             self,
-            IdRefs, //
+            IdRefs,
+            SwapCounts, //
         },
         vswap_kunit::{
             setup,
@@ -135,7 +136,10 @@ impl Drop for Limit {
 
 /// Drops one swap count of each of `nr` slots.
 fn put(offset: usize, nr: usize) {
-    slot::put_entries(offset, nr as u32, false);
+    // SAFETY: Only this test uses the slots. A test may own no swap count of them, to see that
+    // nothing is dropped then.
+    let counts = unsafe { SwapCounts::make_up(offset, nr as u32) };
+    slot::put_entries(counts, false);
 }
 
 /// Drops one swap count of each slot in `offsets`.

@@ -30,6 +30,7 @@ use crate::{
             Entered,
             IdRefs,
             NewSwap,
+            SwapCounts,
             Uncharge, //
         }, //
     },
@@ -297,10 +298,9 @@ fn alloc<'a>(
 /// Drops one swap count of each slot of a range, and frees the slots that nothing pins then. With
 /// `reclaim`, if only a folio in the swap cache still pins a slot, also tries to remove the folios
 /// of the range from the swap cache.
-///
-/// The caller owns these swap counts, so the slots are not freed before the counts are dropped.
 #[inline]
-pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
+pub(crate) fn put_entries(counts: SwapCounts, reclaim: bool) {
+    let (offset, nr) = counts.into_parts();
     if nr != 1 || !put_alone(offset, reclaim, IdRefs::put) {
         let mut uncharge = Uncharge::none();
         put_many(offset, nr, reclaim, &mut uncharge);
@@ -312,7 +312,8 @@ pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
 /// of freed slots to `uncharge`, which the caller settles. Otherwise like [`put_entries`] with
 /// `reclaim`.
 #[inline]
-pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
+pub(crate) fn zap_entries(counts: SwapCounts, uncharge: &mut Uncharge) {
+    let (offset, nr) = counts.into_parts();
     if nr == 1 {
         let add = |id, charged, stored| uncharge.add(id, charged, stored);
         if put_alone(offset, true, add) {

@@ -404,7 +404,11 @@ impl LockedCluster<'_> {
     /// nothing pins any more. Returns true if the swap count of a slot became 0, and only the
     /// folio in the swap cache pins the slot.
     #[inline]
-    pub(crate) fn put_range(&mut self, slots: Range<u32>, free: impl FnMut(Unpinned<'_>)) -> bool {
+    pub(in crate::vswap) fn put_range(
+        &mut self,
+        slots: Range<u32>,
+        free: impl FnMut(Unpinned<'_>),
+    ) -> bool {
         let mut cache_only = false;
         let mut row = Row::new(self.reborrow(), free);
         for off in slots {
@@ -429,7 +433,11 @@ impl Guard {
     /// - `Err` if this count is all that pins the slot. Nothing was changed, and the caller must
     ///   free the slot. The cluster stays locked.
     #[inline(always)]
-    pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
+    pub(in crate::vswap) fn put_alone(
+        mut self,
+        off: u32,
+        reclaim: bool,
+    ) -> Result<bool, UnpinnedAlone> {
         // Without `reclaim`, as in a fault, a folio in the swap cache may be left as all that pins
         // the slot.
         let may = |next| !reclaim || is_counted_word(next);
