@@ -62,7 +62,7 @@ fn store(pool: &mut TestPool, n: usize) -> Result {
 fn is_there(pool: &TestPool, n: usize) -> Result<bool> {
     let mut data = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
     let len = pool.copy(n, &mut data)?;
-    let record = Record::decode(pool.word(n)).map_err(|_| EINVAL)?;
+    let record = Record::decode(pool.word(n)).ok_or(EINVAL)?;
     Ok(len == len_of(n)
         && data
             .iter()

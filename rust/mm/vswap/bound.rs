@@ -48,8 +48,8 @@ pub trait Word {
 ///
 /// # Invariants
 ///
-/// If the cluster is not bound, `first` and the bits are 0. Otherwise `first` is `encode()` of the
-/// first slot of a device cluster.
+/// If the cluster is not bound, `first` and the bits are 0. Otherwise `first` is the word of the
+/// first slot of a device cluster ([`PhysSlot::word`]).
 pub struct DeviceMap<W> {
     first: W,
     bits: [W; WORDS],
@@ -65,7 +65,10 @@ impl<W: Word> DeviceMap<W> {
     /// Returns the first slot of the device cluster, if the cluster is bound.
     #[inline]
     pub fn binding(&self) -> Option<PhysSlot> {
-        decode(self.first.load())
+        match self.first.load() {
+            0 => None,
+            first => PhysSlot::of_word(first),
+        }
     }
 
     /// Returns true if the cluster is bound.
@@ -95,7 +98,7 @@ impl<W: Word> DeviceMap<W> {
         if first == 0 || !self.has(slot) {
             return None;
         }
-        decode(first)?.nth(slot)
+        PhysSlot::of_word(first)?.nth(slot)
     }
 
     /// Binds the cluster to the device cluster that begins with `first`. Returns false, and
@@ -105,7 +108,7 @@ impl<W: Word> DeviceMap<W> {
             return false;
         }
         // INVARIANT: The caller passes the first slot of a device cluster.
-        self.first.store(encode(first));
+        self.first.store(first.word());
         true
     }
 
@@ -224,20 +227,6 @@ impl<W: Word> DeviceMap<W> {
         self.first.store(0);
         Some(first)
     }
-}
-
-/// Encodes the first slot of a device cluster as a word, which is never 0.
-#[inline]
-const fn encode(first: PhysSlot) -> u64 {
-    (first.offset() as u64) << 8 | (first.ty() as u64) << 1 | 1
-}
-
-#[inline]
-const fn decode(word: u64) -> Option<PhysSlot> {
-    if word == 0 {
-        return None;
-    }
-    PhysSlot::new((word >> 1 & 0x7f) as u8, (word >> 8) as u32)
 }
 
 /// Clears the bits of a word that are in `mask`. Returns the bits that were set before.

@@ -35,10 +35,7 @@ use super::{
         MAX_SWAPFILES,
         PFN_BITS, //
     },
-    record::{
-        Invalid,
-        Record, //
-    }, //
+    record::Record, //
 };
 
 /// The word of a free slot.
@@ -131,11 +128,10 @@ pub enum Corrupt {
     Format,
     /// The word is an [`Rmap`], or a pointer, where a [`State`] is expected.
     Pointer,
-    /// The word has bits set that its format does not use. Or it is a [`Record`] of one value, but
-    /// not in the form that `encode()` returns for the value.
+    /// The word has bits set that its format does not use.
     Reserved,
-    /// The word names a zsmalloc object with the place 0, which no object has.
-    NullPlace,
+    /// The word has the tag of a [`Record`], but is not what `encode()` returns for a record.
+    Record,
     /// The word names a physical slot of a swap type that no device can have.
     SlotType,
 }
@@ -164,12 +160,9 @@ impl Count {
     pub const EXTENDED: Self = Self(SWP_TB_COUNT_MAX);
 
     /// Returns the value for `count`. Returns `None` if `count` is too large.
-    pub const fn new(count: u8) -> Option<Self> {
-        if count > SWP_TB_COUNT_MAX {
-            return None;
-        }
-        // INVARIANT: The number is small enough, as just checked.
-        Some(Self(count))
+    pub fn new(count: u8) -> Option<Self> {
+        // INVARIANT: The number is small enough, as checked here.
+        (count <= SWP_TB_COUNT_MAX).then_some(Self(count))
     }
 
     /// Returns the value as a number.
@@ -208,13 +201,8 @@ impl Flags {
     }
 
     const fn encode(self) -> u64 {
-        let count = (self.count.0 as u64) << SWP_TB_COUNT_SHIFT;
-
-        if self.zero {
-            count | SWP_TB_ZERO_FLAG
-        } else {
-            count
-        }
+        let zero = if self.zero { SWP_TB_ZERO_FLAG } else { 0 };
+        (self.count.0 as u64) << SWP_TB_COUNT_SHIFT | zero
     }
 }
 
@@ -235,12 +223,9 @@ impl Shadow {
     pub const NONE: Self = Self(0);
 
     /// Returns the shadow with this value. Returns `None` if the value has too many bits.
-    pub const fn new(value: u64) -> Option<Self> {
-        if !fits(value, SHADOW_BITS) {
-            return None;
-        }
-        // INVARIANT: The number is small enough, as just checked.
-        Some(Self(value))
+    pub fn new(value: u64) -> Option<Self> {
+        // INVARIANT: The number is small enough, as checked here.
+        fits(value, SHADOW_BITS).then_some(Self(value))
     }
 
     /// Returns the value.
@@ -382,28 +367,16 @@ impl State {
         }
     }
 
-    /// Returns the state with changed flags, or the reason that the slot has no flags.
-    fn with_flags(self, change: impl FnOnce(Flags) -> Flags) -> Result<Self, StateError> {
-        match self {
-            Self::Shadow { flags, value } => Ok(Self::Shadow {
-                flags: change(flags),
-                value,
-            }),
-            Self::Pfn { flags, pfn } => Ok(Self::Pfn {
-                flags: change(flags),
-                pfn,
-            }),
-            Self::Null => Err(StateError::Unused),
-            Self::Bad => Err(StateError::Bad),
-        }
-    }
-
     /// Returns the state with another count in the word, for a swap count that moves to the extend
-    /// table or back.
+    /// table or back. Returns the reason if the slot has no count.
     ///
     /// C: `__swp_tb_mk_count()`.
-    pub fn with_count(self, count: Count) -> Result<Self, StateError> {
-        self.with_flags(|flags| Flags { count, ..flags })
+    pub fn with_count(mut self, new: Count) -> Result<Self, StateError> {
+        self.flags()?;
+        if let Self::Shadow { flags, .. } | Self::Pfn { flags, .. } = &mut self {
+            flags.count = new;
+        }
+        Ok(self)
     }
 
     /// Returns the state with one more swap count in the word.
@@ -469,17 +442,13 @@ impl State {
 /// Adds one to the swap count in a word. This is a fast path of [`State::dup`], because fork needs
 /// it for each PTE. Returns `None` if the caller must use [`State::dup`].
 #[inline]
-pub const fn dup_word(word: u64) -> Option<u64> {
+pub fn dup_word(word: u64) -> Option<u64> {
     // Only page frame numbers and shadows have a count. A slot with a shadow and a count of 0 is
     // about to be freed.
     let in_use = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
         || word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0;
-
-    if in_use && word >> SWP_TB_COUNT_SHIFT < Count::INLINE_MAX.0 as u64 {
-        Some(word.wrapping_add(1 << SWP_TB_COUNT_SHIFT))
-    } else {
-        None
-    }
+    let fits = word >> SWP_TB_COUNT_SHIFT < u64::from(Count::INLINE_MAX.0);
+    (in_use && fits).then_some(word.wrapping_add(1 << SWP_TB_COUNT_SHIFT))
 }
 
 /// Returns true if the swap count of a slot is in the extend table, so that [`State::dup`] fails
@@ -492,17 +461,13 @@ pub const fn is_extended_word(word: u64) -> bool {
 /// Drops one swap count in the word of a slot that stays in use. This is a fast path of
 /// [`State::put`]. Returns `None` if the caller must use [`State::put`].
 #[inline]
-pub const fn put_word(word: u64) -> Option<u64> {
+pub fn put_word(word: u64) -> Option<u64> {
     let count = word >> SWP_TB_COUNT_SHIFT;
     // Without a folio in the swap cache, dropping the last count would free the slot.
     let stays = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK && count > 0
         || word & SWP_TB_SHADOW_MARK != 0 && count > 1;
-
-    if stays && count < SWP_TB_COUNT_MAX as u64 {
-        Some(word.wrapping_sub(1 << SWP_TB_COUNT_SHIFT))
-    } else {
-        None
-    }
+    let is_inline = count < u64::from(SWP_TB_COUNT_MAX);
+    (stays && is_inline).then_some(word.wrapping_sub(1 << SWP_TB_COUNT_SHIFT))
 }
 
 /// Returns true if a swap count of 1 is all that pins a slot, so that [`State::put`] returns
@@ -519,12 +484,9 @@ pub const fn is_last_word(word: u64) -> bool {
 ///
 /// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
 #[inline]
-pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
-    if word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0 {
-        Some(word & SWP_TB_FLAGS_MASK | pfn.word())
-    } else {
-        None
-    }
+pub fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
+    (word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0)
+        .then_some(word & SWP_TB_FLAGS_MASK | pfn.word())
 }
 
 /// Returns the shadow in a word with the mark of a shadow. For any other word, the result has no
@@ -540,24 +502,18 @@ pub const fn shadow_of_word(word: u64) -> Shadow {
 ///
 /// C: `__swap_cache_do_del_folio()`.
 #[inline]
-pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
-    if word & !SWP_TB_FLAGS_MASK == old.word() {
-        Some(word & SWP_TB_FLAGS_MASK | value.word())
-    } else {
-        None
-    }
+pub fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
+    (word & !SWP_TB_FLAGS_MASK == old.word()).then_some(word & SWP_TB_FLAGS_MASK | value.word())
 }
 
 /// Removes a folio from the word of a slot whose swap count is 1, and leaves no shadow. The caller
 /// drops that count and frees the slot. Returns `None` if the word does not name the folio, or if
 /// the count is not 1.
 #[inline]
-pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
-    if word & !SWP_TB_ZERO_FLAG == old.word() | 1 << SWP_TB_COUNT_SHIFT {
-        Some(word & SWP_TB_FLAGS_MASK | Shadow::NONE.word())
-    } else {
-        None
-    }
+pub fn consume_word(word: u64, old: Pfn) -> Option<u64> {
+    let counted_once = old.word() | 1 << SWP_TB_COUNT_SHIFT;
+    (word & !SWP_TB_ZERO_FLAG == counted_once)
+        .then_some(word & SWP_TB_FLAGS_MASK | Shadow::NONE.word())
 }
 
 /// Sets or clears the zero flag in the word of a slot in use. Returns `None` if the word has no
@@ -565,12 +521,9 @@ pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
 ///
 /// C: `__swap_table_set_zero()`, `__swap_table_clear_zero()`.
 #[inline]
-pub const fn set_zero_word(word: u64, zero: bool) -> Option<u64> {
-    if word & SWP_TB_PFN_MARK_MASK == 0 {
-        return None;
-    }
+pub fn set_zero_word(word: u64, zero: bool) -> Option<u64> {
     let flag = if zero { SWP_TB_ZERO_FLAG } else { 0 };
-    Some(word & !SWP_TB_ZERO_FLAG | flag)
+    (word & SWP_TB_PFN_MARK_MASK != 0).then_some(word & !SWP_TB_ZERO_FLAG | flag)
 }
 
 /// Returns true if a word has flags and its [`Flags::count`] is not 0.
@@ -658,12 +611,9 @@ pub struct PhysSlot {
 impl PhysSlot {
     /// Returns the slot at `offset` on the device of type `ty`. Returns `None` if no device can
     /// have that type.
-    pub const fn new(ty: u8, offset: u32) -> Option<Self> {
-        if ty >= MAX_SWAPFILES {
-            return None;
-        }
-        // INVARIANT: The type is less than `MAX_SWAPFILES`, as just checked.
-        Some(Self { ty, offset })
+    pub fn new(ty: u8, offset: u32) -> Option<Self> {
+        // INVARIANT: The type is less than `MAX_SWAPFILES`, as checked here.
+        (ty < MAX_SWAPFILES).then_some(Self { ty, offset })
     }
 
     /// Returns the swap type, which names the device.
@@ -678,12 +628,26 @@ impl PhysSlot {
 
     /// Returns the slot that is `n` slots after this one on the device. Returns `None` if the
     /// offset would overflow.
-    pub const fn nth(self, n: u32) -> Option<Self> {
-        match self.offset.checked_add(n) {
-            // INVARIANT: The type does not change.
-            Some(offset) => Some(Self { offset, ..self }),
-            None => None,
-        }
+    pub fn nth(self, n: u32) -> Option<Self> {
+        let offset = self.offset.checked_add(n)?;
+        // INVARIANT: The type does not change.
+        Some(Self { offset, ..self })
+    }
+
+    /// Returns the word of the slot, which is never 0.
+    #[inline]
+    pub(super) const fn word(self) -> u64 {
+        (self.offset as u64) << SLOT_OFFSET_SHIFT
+            | (self.ty as u64) << SLOT_TYPE_SHIFT
+            | BACKING_TAG_PHYS
+    }
+
+    /// Returns the slot of a word that [`Self::word`] returned, for any slot. Does not check the
+    /// tag of the word and its highest bits.
+    #[inline]
+    pub(super) fn of_word(word: u64) -> Option<Self> {
+        let ty = (word >> SLOT_TYPE_SHIFT & SLOT_TYPE_MASK) as u8;
+        Self::new(ty, (word >> SLOT_OFFSET_SHIFT) as u32)
     }
 }
 
@@ -765,31 +729,22 @@ pub enum Backing {
 
 impl Backing {
     /// Decodes a backing word.
-    pub const fn decode(word: u64) -> Result<Self, Corrupt> {
+    pub fn decode(word: u64) -> Result<Self, Corrupt> {
         if word == BACKING_NONE {
             return Ok(Self::None);
         }
         if Record::is_tag(word) {
-            return match Record::decode(word) {
-                Ok(record) => Ok(Self::Zswap(record)),
-                Err(Invalid::NullPlace) => Err(Corrupt::NullPlace),
-                Err(Invalid::Form) => Err(Corrupt::Reserved),
-                Err(Invalid::Tag) => Err(Corrupt::Format),
-            };
+            let record = Record::decode(word);
+            return record.map(Self::Zswap).ok_or(Corrupt::Record);
         }
-        match word & BACKING_TAG_MASK {
-            BACKING_TAG_PHYS => {
-                if !fits(word, SLOT_OFFSET_END) {
-                    return Err(Corrupt::Reserved);
-                }
-                let ty = (word >> SLOT_TYPE_SHIFT & SLOT_TYPE_MASK) as u8;
-                match PhysSlot::new(ty, (word >> SLOT_OFFSET_SHIFT) as u32) {
-                    Some(slot) => Ok(Self::Phys(slot)),
-                    None => Err(Corrupt::SlotType),
-                }
-            }
-            _ => Err(Corrupt::Format),
+        if word & BACKING_TAG_MASK != BACKING_TAG_PHYS {
+            return Err(Corrupt::Format);
         }
+        if !fits(word, SLOT_OFFSET_END) {
+            return Err(Corrupt::Reserved);
+        }
+        let slot = PhysSlot::of_word(word);
+        slot.map(Self::Phys).ok_or(Corrupt::SlotType)
     }
 
     /// Returns the word.
@@ -797,11 +752,7 @@ impl Backing {
         match self {
             Self::None => BACKING_NONE,
             Self::Zswap(record) => record.encode(),
-            Self::Phys(slot) => {
-                (slot.offset as u64) << SLOT_OFFSET_SHIFT
-                    | (slot.ty as u64) << SLOT_TYPE_SHIFT
-                    | BACKING_TAG_PHYS
-            }
+            Self::Phys(slot) => slot.word(),
         }
     }
 }

@@ -172,26 +172,17 @@ pub enum Turn {
 #[inline]
 pub fn turn(word: u64, exchange: impl FnOnce(u64) -> bool) -> Turn {
     match Record::decode(word) {
-        Ok(record) if record.referenced => {
-            if exchange(record.passed().encode()) {
-                Turn::Spare
-            } else {
-                Turn::Pass
-            }
-        }
-        Ok(_) => Turn::WriteBack,
-        Err(_) => Turn::Pass,
+        Some(record) if !record.referenced => Turn::WriteBack,
+        Some(record) if exchange(record.passed().encode()) => Turn::Spare,
+        _ => Turn::Pass,
     }
 }
 
 /// Returns the number of the first slot whose bit is set, starting at slot `from` of the 64.
 /// Returns `None` if there is none.
 #[inline]
-pub const fn next_bit(bits: u64, from: u32) -> Option<u32> {
-    let Some(mask) = u64::MAX.checked_shl(from) else {
-        return None;
-    };
-    match bits & mask {
+pub fn next_bit(bits: u64, from: u32) -> Option<u32> {
+    match bits & u64::MAX.checked_shl(from)? {
         0 => None,
         left => Some(left.trailing_zeros()),
     }
@@ -215,12 +206,10 @@ pub const fn bits_of(from: u32, nr: u32) -> u64 {
 /// Estimates the number of pages on a ring with `members` members, the first `looked` of which have
 /// `pages` pages.
 #[inline]
-pub const fn estimate(members: usize, looked: usize, pages: usize) -> usize {
+pub fn estimate(members: usize, looked: usize, pages: usize) -> usize {
     if looked >= members {
         return pages;
     }
-    match members.saturating_mul(pages).checked_div(looked) {
-        Some(pages) => pages,
-        None => 0,
-    }
+    let scaled = members.saturating_mul(pages);
+    scaled.checked_div(looked).unwrap_or(0)
 }

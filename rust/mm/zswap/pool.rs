@@ -878,7 +878,7 @@ impl FreeBatch {
     #[inline(always)]
     fn replace(&mut self, word: SlotWord<'_>, new: NewWord, sum: &mut Sum) {
         let value = word.load();
-        let Ok(Record { kept, .. }) = Record::decode(value) else {
+        let Some(Record { kept, .. }) = Record::decode(value) else {
             warn_on_once!(true);
             word.set(new);
             return;
@@ -1013,23 +1013,21 @@ impl<'a> Held<'a> {
     pub(crate) unsafe fn of(word: &'a Word, entry: SwapEntry) -> Result<Self> {
         let value = word.load();
         if !Record::is_tag(value) {
-            let is_corrupt = Record::is_corrupt_backing(value, entry.is_virtual());
+            // Only the word of a virtual slot can name a device slot.
+            let is_corrupt = value != 0 && !entry.is_virtual();
             return Err(if warn_on_once!(is_corrupt) {
                 EIO
             } else {
                 ENOENT
             });
         }
-        let name = Name::of(entry);
-        match Record::decode(value) {
-            // INVARIANT: As required of the caller, the word has this name, and the page is not
-            // freed.
-            Ok(_) => Ok(Self { word, name, value }),
-            Err(_) => {
-                warn_on_once!(true);
-                Err(EIO)
-            }
+        if warn_on_once!(Record::decode(value).is_none()) {
+            return Err(EIO);
         }
+        let name = Name::of(entry);
+        // INVARIANT: As required of the caller, the word has this name, and the page is not freed.
+        // The value is a valid record, as just checked.
+        Ok(Self { word, name, value })
     }
 
     /// Returns true if `loaded` was read from the same word.

@@ -3,7 +3,8 @@
 //! The 64-bit word that zswap keeps for a stored page.
 //!
 //! `decode()` accepts any word, and the codec is canonical: `encode(decode(word)?) == word` and
-//! `decode(encode(record)) == Ok(record)`. So two records are equal if and only if their words are.
+//! `decode(encode(record)) == Some(record)`. So two records are equal if and only if their words
+//! are.
 //!
 //! # Context
 //!
@@ -37,17 +38,6 @@ const FORM_LOW: u64 = 1;
 const FORM_HIGH: u64 = 2;
 const VALUE_SHIFT: u32 = 6;
 
-/// Reason why a word is not a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Invalid {
-    /// The word does not have the tag of a record.
-    Tag,
-    /// The word names an object with the place 0.
-    NullPlace,
-    /// The value of the page is not encoded in its canonical form.
-    Form,
-}
-
 /// The place of a zsmalloc object. It changes when zsmalloc moves the object.
 ///
 /// # Invariants
@@ -59,12 +49,9 @@ pub struct Place(u64);
 impl Place {
     /// Returns the place, or `None` if it is 0 or does not fit in a word.
     #[inline]
-    pub const fn new(place: u64) -> Option<Self> {
-        if place == 0 || place >> PLACE_BITS != 0 {
-            return None;
-        }
-        // INVARIANT: As just checked, the place is not 0 and fits in `PLACE_BITS`.
-        Some(Self(place))
+    pub fn new(place: u64) -> Option<Self> {
+        // INVARIANT: The place is not 0 and fits in `PLACE_BITS`, as checked here.
+        (place != 0 && place >> PLACE_BITS == 0).then_some(Self(place))
     }
 
     /// Returns the place as a number.
@@ -89,12 +76,9 @@ pub struct Object {
 impl Object {
     /// Returns the object of a pool, or `None` if the pool number does not fit in a word.
     #[inline]
-    pub const fn new(place: Place, pool: u8, plain: bool) -> Option<Self> {
-        if pool >> POOL_BITS != 0 {
-            return None;
-        }
-        // INVARIANT: As just checked, the number fits in `POOL_BITS`.
-        Some(Self { place, pool, plain })
+    pub fn new(place: Place, pool: u8, plain: bool) -> Option<Self> {
+        // INVARIANT: The number fits in `POOL_BITS`, as checked here.
+        (pool >> POOL_BITS == 0).then_some(Self { place, pool, plain })
     }
 
     /// Returns the place of the object.
@@ -133,12 +117,9 @@ impl Pattern {
     /// tag. A word has room if the value repeats 32 bits, is a signed number of 58 bits, or has 6
     /// low bits of 0, as many floating point numbers have.
     #[inline]
-    pub const fn new(value: u64) -> Option<Self> {
-        match form_of(value) {
-            // INVARIANT: `form_of()` found a form.
-            Some(_) => Some(Self(value)),
-            None => None,
-        }
+    pub fn new(value: u64) -> Option<Self> {
+        // INVARIANT: `form_of()` found a form.
+        form_of(value).map(|_| Self(value))
     }
 
     /// Returns the value that the page repeats.
@@ -165,7 +146,7 @@ const fn form_of(value: u64) -> Option<(u64, u64)> {
     }
 }
 
-const fn value_of(form: u64, bits: u64) -> Option<u64> {
+const fn value_of((form, bits): (u64, u64)) -> Option<u64> {
     match form {
         FORM_HALF => Some(bits << u32::BITS | bits & u32::MAX as u64),
         FORM_LOW => Some(((bits << VALUE_SHIFT) as i64 >> VALUE_SHIFT) as u64),
@@ -225,24 +206,14 @@ impl Record {
         word & OBJECT_TAG != 0 || word & TAG_MASK == SAME_TAG
     }
 
-    /// Returns true if the word of a physical slot is corrupt, because it is neither 0 nor has the
-    /// tag of a record. Returns false for a virtual slot, whose word can also name a device slot.
-    #[inline]
-    pub const fn is_corrupt_backing(word: u64, is_virtual: bool) -> bool {
-        !Self::is_tag(word) && word != 0 && !is_virtual
-    }
-
-    /// Decodes a word. Returns an error if it is not exactly what [`Record::encode`] returns for a
+    /// Decodes a word. Returns `None` if it is not exactly what [`Record::encode`] returns for a
     /// record.
     #[inline]
-    pub const fn decode(word: u64) -> Result<Self, Invalid> {
+    pub fn decode(word: u64) -> Option<Self> {
         if word & OBJECT_TAG != 0 {
-            let Some(place) = Place::new(word >> PLACE_SHIFT) else {
-                return Err(Invalid::NullPlace);
-            };
-            return Ok(Self {
+            return Some(Self {
                 kept: Kept::Object(Object {
-                    place,
+                    place: Place::new(word >> PLACE_SHIFT)?,
                     // INVARIANT: The mask has `POOL_BITS` bits.
                     pool: (word >> POOL_SHIFT & ((1 << POOL_BITS) - 1)) as u8,
                     plain: word & OBJECT_PLAIN != 0,
@@ -251,20 +222,15 @@ impl Record {
             });
         }
         if word & TAG_MASK != SAME_TAG {
-            return Err(Invalid::Tag);
+            return None;
         }
-        let (form, bits) = (word >> FORM_SHIFT & FORM_MASK, word >> VALUE_SHIFT);
-        let Some(value) = value_of(form, bits) else {
-            return Err(Invalid::Form);
-        };
-        match form_of(value) {
-            Some((its, same)) if its == form && same == bits => Ok(Self {
-                // INVARIANT: `form_of()` found a form.
-                kept: Kept::Same(Pattern(value)),
-                referenced: word & SAME_REFERENCED != 0,
-            }),
-            _ => Err(Invalid::Form),
-        }
+        let form = (word >> FORM_SHIFT & FORM_MASK, word >> VALUE_SHIFT);
+        let value = value_of(form)?;
+        (form_of(value)? == form).then_some(Self {
+            // INVARIANT: `form_of()` found a form.
+            kept: Kept::Same(Pattern(value)),
+            referenced: word & SAME_REFERENCED != 0,
+        })
     }
 
     /// Encodes the record as a word.
@@ -272,17 +238,15 @@ impl Record {
     pub const fn encode(self) -> u64 {
         match self.kept {
             Kept::Object(object) => {
-                let referenced = if self.referenced {
-                    OBJECT_REFERENCED
-                } else {
-                    0
-                };
-                let plain = if object.plain { OBJECT_PLAIN } else { 0 };
-                object.place.0 << PLACE_SHIFT
-                    | plain
-                    | (object.pool as u64) << POOL_SHIFT
-                    | referenced
-                    | OBJECT_TAG
+                let mut word =
+                    object.place.0 << PLACE_SHIFT | (object.pool as u64) << POOL_SHIFT | OBJECT_TAG;
+                if object.plain {
+                    word |= OBJECT_PLAIN;
+                }
+                if self.referenced {
+                    word |= OBJECT_REFERENCED;
+                }
+                word
             }
             Kept::Same(Pattern(value)) => {
                 let (form, bits) = match form_of(value) {

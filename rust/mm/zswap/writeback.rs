@@ -77,16 +77,9 @@ struct Met {
 }
 
 impl Met {
-    /// Returns true if `record` equals the record that the hand met, ignoring the place. An equal
-    /// record may describe a newer page of the slot, which has lost its second chance, too. Then
-    /// the newer page is written back.
-    fn is(self, record: Record) -> bool {
-        record.was(self.word)
-    }
-
     #[cfg(CONFIG_RUST_VSWAP)]
     fn is_plain(self) -> bool {
-        Record::decode(self.word).is_ok_and(Record::is_plain)
+        Record::decode(self.word).is_some_and(Record::is_plain)
     }
 }
 
@@ -147,7 +140,9 @@ fn read<'h, 'p>(
     held: &'h Held<'h>,
     page: &EmptyPage<'p>,
 ) -> Result<(Loaded<'h>, FilledPage<'p>)> {
-    if !met.is(held.record()) {
+    // An equal record may describe a newer page of the slot, which has lost its second chance,
+    // too. Then the newer page is written back.
+    if !held.record().was(met.word) {
         return Err(ENOENT);
     }
     compress::decompress(met.slot, held, page)
