@@ -28,7 +28,9 @@
 use super::{
     layout::SWAPFILE_CLUSTER,
     slot_map::{
-        piece,
+        next_set,
+        pieces,
+        slot,
         WORDS,
         WORD_SHIFT, //
     },
@@ -49,7 +51,7 @@ pub trait Word {
 /// # Invariants
 ///
 /// If the cluster is not bound, `first` and the bits are 0. Otherwise `first` is the word of the
-/// first slot of a device cluster ([`PhysSlot::word`]).
+/// first slot of a device cluster: `PhysSlot::word()`.
 pub struct DeviceMap<W> {
     first: W,
     bits: [W; WORDS],
@@ -117,15 +119,11 @@ impl<W: Word> DeviceMap<W> {
     // Always inlined, so that the compiler drops the loop if `nr` is the constant 1.
     #[inline(always)]
     fn each(&self, start: u32, nr: u32, mut f: impl FnMut(&W, u64, u32)) {
-        let (mut at, mut left) = (start, nr);
-        while left != 0 {
-            let (n, mask, len) = piece(at, left);
+        for (n, mask) in pieces(start, nr) {
             let Some(word) = self.bits.get(n) else {
                 return;
             };
-            f(word, mask, at & !u64::BITS.wrapping_sub(1));
-            at = at.wrapping_add(len);
-            left = left.wrapping_sub(len);
+            f(word, mask, slot(n, 0));
         }
     }
 
@@ -196,16 +194,7 @@ impl<W: Word> DeviceMap<W> {
 
     /// Returns the first slot with data on the device, at or after `from`.
     pub fn next(&self, from: u32) -> Option<u32> {
-        let mut at = from;
-        while at < SWAPFILE_CLUSTER {
-            let bits = self.bits.get((at >> WORD_SHIFT) as usize)?.load();
-            let left = bits.wrapping_shr(at);
-            if left != 0 {
-                return Some(at.wrapping_add(left.trailing_zeros()));
-            }
-            at = (at | u64::BITS.wrapping_sub(1)).wrapping_add(1);
-        }
-        None
+        next_set(&self.bits, from, Word::load)
     }
 
     /// Ends the binding. Calls `f` with each slot that has data on the device, and with its device

@@ -56,22 +56,44 @@ const fn runs(word: u64, order: u32) -> u64 {
 }
 
 /// Returns the slot whose bit is bit `bit` of word `word`.
-const fn slot(word: usize, bit: u32) -> u32 {
+pub(super) const fn slot(word: usize, bit: u32) -> u32 {
     (word as u32) << WORD_SHIFT | bit
 }
 
-/// Finds the word with the bit of slot `start`. Returns the index of the word, and a mask of the
-/// bits of the `nr` slots from `start` on, as far as they are in this word. Also returns the
-/// number of bits in the mask.
+/// Returns the words that have bits of the `nr` slots from `start` on: the index of each word, and
+/// a mask of these bits.
+// Always inlined, so that the compiler drops the loop if `nr` is the constant 1.
+#[inline(always)]
+pub(super) fn pieces(start: u32, nr: u32) -> impl Iterator<Item = (usize, u64)> {
+    let (mut at, mut left) = (start, nr);
+    core::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let bit = at & u64::BITS.wrapping_sub(1);
+        // At least 1, so the shift below leaves that many bits.
+        let len = left.min(u64::BITS.wrapping_sub(bit));
+        let mask = u64::MAX.wrapping_shr(u64::BITS.wrapping_sub(len));
+        let piece = ((at >> WORD_SHIFT) as usize, mask.wrapping_shl(bit));
+        at = at.wrapping_add(len);
+        left = left.wrapping_sub(len);
+        Some(piece)
+    })
+}
+
+/// Returns the first slot at or after `from` whose bit is set in `words`. Reads the words with
+/// `load`.
 #[inline]
-pub(super) fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
-    let bit = start & u64::BITS.wrapping_sub(1);
-    let len = nr.min(u64::BITS.wrapping_sub(bit));
-    let mask = match 1u64.checked_shl(len) {
-        Some(above) => above.wrapping_sub(1),
-        None => !0,
-    };
-    ((start >> WORD_SHIFT) as usize, mask.wrapping_shl(bit), len)
+pub(super) fn next_set<W>(words: &[W], from: u32, load: impl Fn(&W) -> u64) -> Option<u32> {
+    let first = (from >> WORD_SHIFT) as usize;
+    words.iter().enumerate().skip(first).find_map(|(n, word)| {
+        let mut word = load(word);
+        if n == first {
+            // `wrapping_shl()` shifts by `from % 64`, which is the bit of slot `from` in its word.
+            word &= (!0u64).wrapping_shl(from);
+        }
+        (word != 0).then(|| slot(n, word.trailing_zeros()))
+    })
 }
 
 impl SlotMap {
@@ -97,13 +119,10 @@ impl SlotMap {
     /// Continues [`Self::find`] for an order above 0.
     fn find_run(&self, order: u32) -> Option<u32> {
         if order < WORD_SHIFT {
-            for (n, word) in self.used.iter().enumerate() {
+            return self.used.iter().enumerate().find_map(|(n, word)| {
                 let fits = runs(!word, order);
-                if fits != 0 {
-                    return Some(slot(n, fits.trailing_zeros()));
-                }
-            }
-            return None;
+                (fits != 0).then(|| slot(n, fits.trailing_zeros()))
+            });
         }
         let words = 1usize.checked_shl(order.wrapping_sub(WORD_SHIFT))?;
         self.used
@@ -113,58 +132,54 @@ impl SlotMap {
     }
 
     /// Calls `f` for each word that has bits of the `nr` slots from `start` on, with the mask of
-    /// these bits.
-    ///
-    /// Stops at the first slot that does not exist, and returns false.
+    /// these bits. Returns true if `f` returned true for all of them. Stops at the first slot that
+    /// does not exist, and returns false.
     #[inline]
-    fn each(&mut self, start: u32, nr: u32, mut f: impl FnMut(&mut u64, u64)) -> bool {
-        let (mut at, mut left) = (start, nr);
-        while left != 0 {
-            let (n, mask, len) = piece(at, left);
+    fn each(&mut self, start: u32, nr: u32, f: impl FnMut(&mut u64, u64) -> bool) -> bool {
+        // Mostly `nr` is 1. The constant lets the compiler drop the loop.
+        if nr == 1 {
+            self.each_of(pieces(start, 1), f)
+        } else {
+            self.each_of(pieces(start, nr), f)
+        }
+    }
+
+    #[inline(always)]
+    fn each_of(
+        &mut self,
+        pieces: impl Iterator<Item = (usize, u64)>,
+        mut f: impl FnMut(&mut u64, u64) -> bool,
+    ) -> bool {
+        let mut all = true;
+        for (n, mask) in pieces {
             let Some(word) = self.used.get_mut(n) else {
                 return false;
             };
-            f(word, mask);
-            at = at.wrapping_add(len);
-            left = left.wrapping_sub(len);
+            all &= f(word, mask);
         }
-        true
+        all
     }
 
     /// Marks the `nr` slots from `start` on, as far as they exist, as in use. Returns false if one
     /// of them does not exist or was in use already.
     #[inline]
     pub fn take(&mut self, start: u32, nr: u32) -> bool {
-        let mut free = true;
-        let take = |word: &mut u64, mask: u64| {
-            free &= *word & mask == 0;
+        self.each(start, nr, |word, mask| {
+            let free = *word & mask == 0;
             *word |= mask;
-        };
-        // Mostly `nr` is 1. The constant lets the compiler drop the loop.
-        let exist = if nr == 1 {
-            self.each(start, 1, take)
-        } else {
-            self.each(start, nr, take)
-        };
-        exist && free
+            free
+        })
     }
 
     /// Marks the `nr` slots from `start` on, as far as they exist, as free. Returns false if one
     /// of them does not exist or was free already.
     #[inline]
     pub fn free(&mut self, start: u32, nr: u32) -> bool {
-        let mut used = true;
-        let free = |word: &mut u64, mask: u64| {
-            used &= *word & mask == mask;
+        self.each(start, nr, |word, mask| {
+            let used = *word & mask == mask;
             *word &= !mask;
-        };
-        // Mostly `nr` is 1. The constant lets the compiler drop the loop.
-        let exist = if nr == 1 {
-            self.each(start, 1, free)
-        } else {
-            self.each(start, nr, free)
-        };
-        exist && used
+            used
+        })
     }
 
     /// Returns true if a free, aligned run of `order` overlaps the slots `start..start + nr`,
@@ -188,34 +203,13 @@ impl SlotMap {
     }
 
     fn is_free(&self, start: u32, nr: u32) -> bool {
-        let (mut at, mut left) = (start, nr);
-        while left != 0 {
-            let (n, mask, len) = piece(at, left);
-            match self.used.get(n) {
-                Some(word) if word & mask == 0 => {}
-                _ => return false,
-            }
-            at = at.wrapping_add(len);
-            left = left.wrapping_sub(len);
-        }
-        true
+        let is_free = |(n, mask)| self.used.get(n).is_some_and(|word| word & mask == 0);
+        pieces(start, nr).all(is_free)
     }
 
     /// Returns the first slot in use at or after `from`.
     pub fn next_used(&self, from: u32) -> Option<u32> {
-        let first = (from >> WORD_SHIFT) as usize;
-        for (n, word) in self.used.iter().enumerate().skip(first) {
-            let mut word = *word;
-            if n == first {
-                // `wrapping_shl()` shifts by `from % 64`, which is the bit of slot `from` in its
-                // word.
-                word &= (!0u64).wrapping_shl(from);
-            }
-            if word != 0 {
-                return Some(slot(n, word.trailing_zeros()));
-            }
-        }
-        None
+        next_set(&self.used, from, |word| *word)
     }
 }
 
