@@ -33,9 +33,15 @@ use kernel::{
 
 c_statics! {
     safe fn enabled_param() -> &Atomic<bool> = zswap_params.enabled;
-    safe fn shrinker_enabled_param() -> &Atomic<bool> = zswap_params.shrinker_enabled;
-    safe fn max_pool_percent_param() -> &Atomic<u32> = zswap_params.max_pool_percent;
-    safe fn accept_threshold_param() -> &Atomic<u32> = zswap_params.accept_threshold_percent;
+    /// Returns the parameter that lets zswap's shrinker write pages back under memory pressure.
+    pub(crate) safe fn shrinker_enabled() -> &Atomic<bool> = zswap_params.shrinker_enabled;
+    /// Returns the percentage of RAM that all pools together may use.
+    pub(crate) safe fn max_pool_percent() -> &Atomic<u32> = zswap_params.max_pool_percent;
+    /// Returns the accept threshold, as a percentage of the limit that [`max_pool_percent`] sets.
+    /// After the limit was reached, zswap accepts pages again when the pools have shrunk to the
+    /// threshold, or at once if no page can be written back.
+    pub(crate) safe fn accept_threshold_percent() -> &Atomic<u32> =
+        zswap_params.accept_threshold_percent;
     safe fn compressor_param() -> &Atomic<*mut c_char> = zswap_params.compressor;
     /// Returns the counter of stored pages.
     pub(crate) safe fn stored_pages() -> &Atomic<i64> = zswap_stored_pages.counter;
@@ -68,26 +74,6 @@ pub(crate) fn enabled() -> bool {
 /// Sets the module parameter `enabled` to false.
 pub(crate) fn disable() {
     enabled_param().store(false, Relaxed);
-}
-
-/// Returns true if zswap's shrinker may write pages back under memory pressure.
-#[inline]
-pub(crate) fn shrinker_enabled() -> bool {
-    shrinker_enabled_param().load(Relaxed)
-}
-
-/// Returns the percentage of RAM that all pools together may use.
-#[inline]
-pub(crate) fn max_pool_percent() -> u32 {
-    max_pool_percent_param().load(Relaxed)
-}
-
-/// Returns the accept threshold, as a percentage of the limit that [`max_pool_percent`] sets.
-/// After the limit was reached, zswap accepts pages again when the pools have shrunk to the
-/// threshold, or at once if no page can be written back.
-#[inline]
-pub(crate) fn accept_threshold_percent() -> u32 {
-    accept_threshold_param().load(Relaxed)
 }
 
 /// The parameter that names the compressor.
@@ -320,8 +306,10 @@ pub(crate) fn worker_once() -> bool {
 /// The `struct shrink_control` that reclaim passes to zswap's shrinker.
 pub(crate) struct ShrinkControl<'a> {
     raw: &'a mut bindings::shrink_control,
-    memcg: Memcg<'a>,
-    node: Node,
+    /// The memory cgroup to reclaim from.
+    pub(crate) memcg: Memcg<'a>,
+    /// The NUMA node to reclaim from.
+    pub(crate) node: Node,
 }
 
 impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
@@ -344,16 +332,6 @@ impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
 }
 
 impl ShrinkControl<'_> {
-    /// Returns the memory cgroup to reclaim from.
-    pub(crate) fn memcg(&self) -> Memcg<'_> {
-        self.memcg
-    }
-
-    /// Returns the NUMA node to reclaim from.
-    pub(crate) fn node(&self) -> Node {
-        self.node
-    }
-
     /// Returns true if reclaim may do I/O and enter file systems.
     pub(crate) fn may_do_io(&self) -> bool {
         gfp_has_io_fs(self.raw.gfp_mask)

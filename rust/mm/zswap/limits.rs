@@ -48,8 +48,8 @@ static NEAR_FULL: Atomic<bool> = Atomic::new(false);
 pub(super) fn limits() -> Limits {
     Limits::new(
         params::totalram_pages(),
-        params::max_pool_percent(),
-        params::accept_threshold_percent(),
+        params::max_pool_percent().load(Relaxed),
+        params::accept_threshold_percent().load(Relaxed),
     )
 }
 

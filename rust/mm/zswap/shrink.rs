@@ -94,10 +94,8 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
 /// Writes back pages of the memory cgroup of `objcg`. That cgroup or an ancestor has reached
 /// `memory.zswap.max`.
 pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
-    match objcg.memcg() {
-        Some(memcg) => shrink(memcg.get(), BATCH),
-        None => Shrunk::NoCandidates,
-    }
+    let memcg = objcg.memcg();
+    memcg.map_or(Shrunk::NoCandidates, |memcg| shrink(memcg.get(), BATCH))
 }
 
 /// Writes back pages until the pools have shrunk to the accept threshold, or until [`Patience`]
@@ -137,13 +135,13 @@ pub(crate) fn worker() {
 /// Returns true if the shrinker may write back pages of a memory cgroup: the shrinker is enabled,
 /// and the cgroup does not disable writeback.
 fn pressure_counts(memcg: Memcg<'_>) -> bool {
-    params::shrinker_enabled() && memcg.writeback_enabled()
+    params::shrinker_enabled().load(Relaxed) && memcg.writeback_enabled()
 }
 
 /// Estimates the number of pages of a memory cgroup and node that the shrinker may write back, for
 /// its count callback. The estimate is scaled by how well pages compress: see [`rules::scale`].
 pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
-    let memcg = control.memcg();
+    let memcg = control.memcg;
     // Writeback does I/O, and may enter a file system. So the allocation that is short of memory
     // must allow both.
     if !pressure_counts(memcg) || !control.may_do_io() || !may_have_candidates(memcg) {
@@ -168,7 +166,7 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if stored == 0 {
         return 0;
     }
-    let Some(ring) = Ring::of(memcg, control.node()) else {
+    let Some(ring) = Ring::of(memcg, control.node) else {
         return 0;
     };
     let listed = ring.count();
@@ -200,7 +198,7 @@ fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
 /// can write them back. C's zswap stops after such a batch. There, reclaim can give up before the
 /// first round is complete, and OOM-kill a cgroup whose memory is all in zswap.
 pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
-    if !pressure_counts(control.memcg()) {
+    if !pressure_counts(control.memcg) {
         control.none_scanned();
         return None;
     }
@@ -209,7 +207,7 @@ pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
         stop_at_cached: true,
         ..WriteBack::default()
     };
-    let written = walk.walk(control.memcg(), control.node(), &mut budget);
+    let written = walk.walk(control.memcg, control.node, &mut budget);
     control.set_nr_to_scan(budget);
     ((written != 0 || walk.spared) && !walk.met_cached).then_some(written)
 }
