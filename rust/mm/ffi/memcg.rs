@@ -186,14 +186,10 @@ impl RcuMemcg<'_> {
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn count_swap_max(self) {
         if let Some(memcg) = self.not_null() {
-            let (counted_at, now) = (&self.refusals().counted_at, params::jiffies());
-            if rules::is_due(
-                counted_at.load(Relaxed) as u64,
-                now as u64,
-                bindings::HZ.into(),
-            ) {
+            let (counted_at, now) = (&self.refusals().counted_at, params::jiffies() as u64);
+            if rules::is_due(counted_at.load(Relaxed), now, bindings::HZ.into()) {
                 // 0 means never.
-                counted_at.store((now | 1) as i64, Relaxed);
+                counted_at.store(now | 1, Relaxed);
                 memcg.count_swap_max();
             }
         }
@@ -376,11 +372,15 @@ impl NotNull<'_> {
 #[cfg(CONFIG_RUST_VSWAP)]
 #[repr(C)]
 pub(crate) struct Refusals {
-    tried: Atomic<i64>,
-    refused: Atomic<i64>,
+    /// The number of pages that zswap compressed and then refused since the count was reset.
+    pub(crate) tried: Atomic<u64>,
+    /// The count of refused pages, which a page that reclaim stores lowers.
+    pub(crate) refused: Atomic<u64>,
     refused_at: Atomic<i64>,
-    size_at: Atomic<i64>,
-    counted_at: Atomic<i64>,
+    /// The number of pages that the cgroup had when a page was last refused, or when the count was
+    /// last halved.
+    pub(crate) size_at: Atomic<u64>,
+    counted_at: Atomic<u64>,
 }
 
 #[cfg(CONFIG_RUST_VSWAP)]
@@ -394,19 +394,6 @@ unsafe impl View for Refusals {
 
 #[cfg(CONFIG_RUST_VSWAP)]
 impl Refusals {
-    /// Returns how many pages zswap compressed and then refused since the count was reset.
-    #[inline]
-    pub(crate) fn tried(&self) -> u64 {
-        self.tried.load(Relaxed) as u64
-    }
-
-    /// Returns the count of refused pages, which a page that reclaim stores lowers: see
-    /// [`capacity`](crate::vswap::capacity).
-    #[inline]
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Relaxed) as u64
-    }
-
     /// Returns how many jiffies ago a page was last refused, or the count was last halved.
     pub(crate) fn age(&self) -> u64 {
         // `age` is negative if another CPU refuses a page between the two reads.
@@ -415,40 +402,19 @@ impl Refusals {
         age.max(0) as u64
     }
 
-    /// Returns how many pages the cgroup had when a page was last refused, or when the count was
-    /// last halved.
-    pub(crate) fn size_at(&self) -> u64 {
-        self.size_at.load(Relaxed) as u64
-    }
-
-    /// Counts a page that zswap compressed and then refused.
-    pub(crate) fn add_tried(&self) {
-        self.tried.add(1, Relaxed);
-    }
-
-    /// Resets the number of pages that zswap compressed and then refused.
-    pub(crate) fn clear_tried(&self) {
-        self.tried.store(0, Relaxed);
-    }
-
     /// Counts a refused page, unless the count has reached `size`, the number of pages of the
     /// cgroup. Records the time and `size`.
     pub(crate) fn add_refused(&self, size: u64) {
-        if self.refused() < size {
+        if self.refused.load(Relaxed) < size {
             self.refused.add(1, Relaxed);
         }
         self.touch(size);
     }
 
-    /// Sets the count of refused pages.
-    pub(crate) fn set_refused(&self, nr: u64) {
-        self.refused.store(nr as i64, Relaxed);
-    }
-
     /// Records the current time, and that the cgroup has `size` pages, as for a refusal.
     pub(crate) fn touch(&self, size: u64) {
         self.refused_at.store(params::jiffies() as i64, Relaxed);
-        self.size_at.store(size as i64, Relaxed);
+        self.size_at.store(size, Relaxed);
     }
 }
 
@@ -550,13 +516,8 @@ impl Cursor {
     pub(crate) fn advance() -> Option<MemcgRef> {
         Self::locked(|place| loop {
             *place = Self::after(place.take());
-            match place {
-                None => return None,
-                Some(memcg) => {
-                    if let Some(memcg) = memcg.again_if_online() {
-                        return Some(memcg);
-                    }
-                }
+            if let Some(memcg) = place.as_ref()?.again_if_online() {
+                return Some(memcg);
             }
         })
     }

@@ -164,10 +164,8 @@ fn zswap_room(memcg: Memcg<'_>) -> usize {
 /// Estimates how many pages of a cgroup are, or can be, swapped out without device slots. May
 /// sleep if this task is in reclaim.
 pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
-    let held = match memcg.usage_hint() {
-        Some(pages) => pages,
-        None => SlotUsage::estimate().saturating_sub(device::slots_on_devices()),
-    };
+    let all = || SlotUsage::estimate().saturating_sub(device::slots_on_devices());
+    let held = memcg.usage_hint().unwrap_or_else(all);
     held.saturating_add(room(memcg))
 }
 
@@ -180,10 +178,8 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
 /// task is in reclaim, adds one to the refused count, up to the number of pages of the cgroup.
 pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
-    if rules::is_tried(refusals.tried(), refusals.refused())
-        || goes_to_device(memcg)
-        || !variety().is_random()
-    {
+    let (tried, refused) = (refusals.tried.load(Relaxed), refusals.refused.load(Relaxed));
+    if rules::is_tried(tried, refused) || goes_to_device(memcg) || !variety().is_random() {
         return false;
     }
     if vswap::in_reclaim() {
@@ -213,7 +209,7 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
         RcuMemcg::with(objcg, |memcg| {
             if !goes_to_device(memcg) {
                 let refusals = memcg.refusals();
-                refusals.add_tried();
+                refusals.tried.add(1, Relaxed);
                 refusals.add_refused(memcg.nr_pages() as u64);
             }
         });
@@ -228,7 +224,7 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
 pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> Variety) {
     RcuMemcg::with(objcg, |memcg| {
         let refusals = memcg.refusals();
-        if refusals.refused() != 0 || refusals.tried() != 0 {
+        if refusals.refused.load(Relaxed) != 0 || refusals.tried.load(Relaxed) != 0 {
             note_stored_after(memcg, variety);
         }
     });
@@ -240,9 +236,10 @@ fn note_stored_after(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) {
         return;
     }
     let refusals = memcg.refusals();
-    refusals.set_refused(rules::after_success(refusals.refused()));
-    if refusals.tried() < rules::FEW_TRIED || variety().is_random() {
-        refusals.clear_tried();
+    let refused = rules::after_success(refusals.refused.load(Relaxed));
+    refusals.refused.store(refused, Relaxed);
+    if refusals.tried.load(Relaxed) < rules::FEW_TRIED || variety().is_random() {
+        refusals.tried.store(0, Relaxed);
     }
 }
 
@@ -275,26 +272,21 @@ pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
 /// false.
 fn all_refused(memcg: RcuMemcg<'_>) -> bool {
     let refusals = memcg.refusals();
-    let refused = refusals.refused();
+    let refused = refusals.refused.load(Relaxed);
     if refused < rules::FEW_TRIED || goes_to_device(memcg) {
         return false;
     }
     let size = memcg.nr_pages() as u64;
     let last = Last {
         age: refusals.age(),
-        size: refusals.size_at(),
+        size: refusals.size_at.load(Relaxed),
     };
-    match Refused::judge(
-        refused,
-        last,
-        u64::from(bindings::HZ),
-        memcg.nr_anon() as u64,
-        size,
-    ) {
+    let anon = memcg.nr_anon() as u64;
+    match Refused::judge(refused, last, bindings::HZ.into(), anon, size) {
         Refused::All => true,
         Refused::Some => false,
         Refused::Outdated => {
-            refusals.set_refused(refused / 2);
+            refusals.refused.store(refused / 2, Relaxed);
             refusals.touch(size);
             false
         }
