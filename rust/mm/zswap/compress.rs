@@ -27,7 +27,7 @@ use crate::{
         },
         record::Pattern,
         rules::{
-            Form,
+            saved,
             Reject, //
         }, //
     }, //
@@ -57,21 +57,21 @@ pub(super) fn compress(
     let node = page.node();
     let mut context = pool.contexts().lock().map_err(|_| Reject::CompressFail)?;
     let result = context.compress(page);
-    let entry = match Form::of(result.ok(), PAGE_SIZE) {
-        Form::Compressed(len) => {
+    let entry = match saved(result.ok(), PAGE_SIZE) {
+        Some(len) => {
             let len = params::len_to_store(len);
             pool.store(context.output(len), node, slot)
         }
-        Form::Plain => {
+        None => {
             // `keeps_plain()` may take long, and other tasks on this CPU may wait for the context.
             drop(context);
             if !page.writeback_enabled() || !keeps_plain() {
-                return Err(Reject::of_compressor(result.err() == Some(ENOSPC)));
+                return Err(Reject::CompressFail.or_poor(result.err() == Some(ENOSPC)));
             }
             page.with_bytes(|bytes| pool.store(bytes, node, slot))
         }
     };
-    entry.map_err(|error| Reject::of_allocator(error == ENOSPC))
+    entry.map_err(|error| Reject::AllocFail.or_poor(error == ENOSPC))
 }
 
 /// Decompresses the stored page of a slot to a page. Returns `EIO` if the word is damaged, if the

@@ -76,44 +76,23 @@ pub(crate) enum Reject {
 }
 
 impl Reject {
-    /// Returns the reason for a compressor failure. `no_space` is true if the error was `-ENOSPC`.
-    pub(crate) const fn of_compressor(no_space: bool) -> Self {
+    /// Returns `CompressPoor` if the compressor or the allocator returned `-ENOSPC`, as `no_space`
+    /// says. Otherwise returns `self`.
+    pub(crate) const fn or_poor(self, no_space: bool) -> Self {
         if no_space {
             Self::CompressPoor
         } else {
-            Self::CompressFail
-        }
-    }
-
-    /// Returns the reason for an allocator failure. `no_space` is true if the error was `-ENOSPC`.
-    pub(crate) const fn of_allocator(no_space: bool) -> Self {
-        if no_space {
-            Self::CompressPoor
-        } else {
-            Self::AllocFail
+            self
         }
     }
 }
 
-/// The form in which a page is stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
-    /// The compressor's output, of this length in bytes.
-    Compressed(usize),
-    /// The uncompressed page, because the compressor failed or saved nothing.
-    Plain,
-}
-
-impl Form {
-    /// Returns the form for a page of `page` bytes. `len` is the length of the compressor's output,
-    /// or `None` if the compressor failed.
-    #[inline]
-    pub(crate) const fn of(len: Option<usize>, page: usize) -> Self {
-        match len {
-            Some(len) if len != 0 && len < page => Self::Compressed(len),
-            _ => Self::Plain,
-        }
-    }
+/// Returns the length to store of the compressor's output for a page of `page` bytes. `len` is the
+/// length of the output, or `None` if the compressor failed. Returns `None` if the page is to be
+/// stored uncompressed, because the compressor failed or saved nothing.
+#[inline]
+pub(crate) fn saved(len: Option<usize>, page: usize) -> Option<usize> {
+    len.filter(|len| *len != 0 && *len < page)
 }
 
 /// Once the tried count of a memory cgroup reaches this, zswap samples the content of most pages
@@ -275,15 +254,13 @@ pub(crate) const fn protect(freeable: usize, disk_swapins: usize) -> (usize, usi
 /// Computes `freeable * backing / stored` without the product of the first two, like C's
 /// `mult_frac()`. Returns 0 if `stored` is 0.
 #[inline]
-pub(crate) const fn scale(freeable: usize, backing: usize, stored: usize) -> usize {
-    let (Some(whole), Some(rest)) = (freeable.checked_div(stored), freeable.checked_rem(stored))
-    else {
-        return 0;
+pub(crate) fn scale(freeable: usize, backing: usize, stored: usize) -> usize {
+    let scaled = || {
+        let (whole, rest) = (freeable.checked_div(stored)?, freeable.checked_rem(stored)?);
+        let part = rest.wrapping_mul(backing).checked_div(stored)?;
+        Some(whole.wrapping_mul(backing).wrapping_add(part))
     };
-    let Some(part) = rest.wrapping_mul(backing).checked_div(stored) else {
-        return 0;
-    };
-    whole.wrapping_mul(backing).wrapping_add(part)
+    scaled().unwrap_or(0)
 }
 
 /// The result of shrinking one memory cgroup.
@@ -452,20 +429,20 @@ mod tests {
 
     #[test]
     fn forms() {
-        assert_eq!(Form::of(Some(1), 4096), Form::Compressed(1));
-        assert_eq!(Form::of(Some(4095), 4096), Form::Compressed(4095));
-        assert_eq!(Form::of(Some(4096), 4096), Form::Plain);
-        assert_eq!(Form::of(Some(5000), 4096), Form::Plain);
-        assert_eq!(Form::of(Some(0), 4096), Form::Plain);
-        assert_eq!(Form::of(None, 4096), Form::Plain);
+        assert_eq!(saved(Some(1), 4096), Some(1));
+        assert_eq!(saved(Some(4095), 4096), Some(4095));
+        assert_eq!(saved(Some(4096), 4096), None);
+        assert_eq!(saved(Some(5000), 4096), None);
+        assert_eq!(saved(Some(0), 4096), None);
+        assert_eq!(saved(None, 4096), None);
     }
 
     #[test]
     fn reasons() {
-        assert_eq!(Reject::of_compressor(true), Reject::CompressPoor);
-        assert_eq!(Reject::of_compressor(false), Reject::CompressFail);
-        assert_eq!(Reject::of_allocator(true), Reject::CompressPoor);
-        assert_eq!(Reject::of_allocator(false), Reject::AllocFail);
+        for reason in [Reject::CompressFail, Reject::AllocFail] {
+            assert_eq!(reason.or_poor(true), Reject::CompressPoor);
+            assert_eq!(reason.or_poor(false), reason);
+        }
     }
 
     #[test]
