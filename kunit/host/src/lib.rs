@@ -69,7 +69,7 @@ kernel! {
 #[path = "../../../rust/mm/swapin/policy.rs"]
 pub mod policy;
 
-// The decisions of zswap, which depend on no configuration. Most of their tests are in the file.
+// The decisions of zswap, which depend on no configuration.
 #[cfg(test)]
 #[path = "../../../rust/mm/zswap/rules.rs"]
 mod zswap_rules;
