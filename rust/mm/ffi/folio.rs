@@ -979,13 +979,6 @@ impl ReadRequest<'_> {
     }
 }
 
-/// Whether an allocation may wait for reclaim.
-#[derive(Clone, Copy)]
-pub(crate) enum Wait {
-    Yes,
-    No,
-}
-
 /// A batch of folios that are being written. Writes of adjacent device slots are merged into one
 /// request. Dropping the value submits the last request.
 ///
@@ -1057,13 +1050,13 @@ c_dropped! {
 
 impl NewFolio {
     /// Allocates a locked folio, and adds it to the swap cache for the slot that `entry` names.
-    /// Waits for reclaim only with [`Wait::Yes`].
+    /// Waits for reclaim only with `wait`.
     ///
     /// Returns `ENOENT` if the swap count of the slot is 0, and `ENOMEM` if there is no memory.
     /// Returns `EEXIST` if the swap cache has a folio for the slot already, or if the device is
     /// off.
-    pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
-        alloc_folio(entry, matches!(wait, Wait::Yes))?.ok_or(ENOMEM)
+    pub(crate) fn add(entry: SwapEntry, wait: bool) -> Result<Self> {
+        alloc_folio(entry, wait)?.ok_or(ENOMEM)
     }
 
     /// Returns a value for the folio, which borrows `self` mutably.

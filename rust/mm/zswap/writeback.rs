@@ -29,7 +29,6 @@ use crate::{
             FilledPage,
             NewFolio,
             SwapEntry,
-            Wait,
             Writes, //
         },
         memcg::Memcg,
@@ -86,8 +85,8 @@ impl Met {
 /// Moves a stored page to a new folio in the swap cache, to be written. A virtual slot gets a
 /// device slot. Returns `EEXIST` if the swap cache has a folio for the slot, or if the device is
 /// gone, `ENOENT` if zswap does not have the page that the hand met, or the error of another step
-/// that failed.
-fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
+/// that failed. Waits for reclaim only with `wait`.
+fn prepare_folio(met: Met, wait: bool) -> Result<FilledFolio> {
     let folio = NewFolio::add(met.slot, wait)?;
     // From here on, writeback has the right to the slot (see `ffi::folio`), because it has locked
     // the folio in the swap cache. The page may have been freed or replaced before.
@@ -149,19 +148,13 @@ fn read<'h, 'p>(
 }
 
 /// The pages of a run, to be written back together.
+#[derive(Default)]
 struct Run {
     pages: [Option<Met>; MOST],
     len: usize,
 }
 
 impl Run {
-    const fn new() -> Self {
-        Self {
-            pages: [None; MOST],
-            len: 0,
-        }
-    }
-
     fn add(&mut self, met: Met) {
         if let Some(place) = self.pages.get_mut(self.len) {
             *place = Some(met);
@@ -177,37 +170,25 @@ impl Run {
             _ => false,
         }
     }
-}
 
-/// The result of writing a run.
-#[derive(Default)]
-struct Written {
-    pages: usize,
-    /// True if the swap cache already had a folio for one of the pages, or the device of one is
+    /// Writes back the pages. If the folio of a page cannot be prepared, the page is not written.
+    /// Stops preparing folios after `ENOSPC` or `ENOMEM`. Returns the number of pages written, and
+    /// true if the swap cache already had a folio for one of the pages, or the device of one is
     /// gone.
-    met_cached: bool,
-}
-
-impl Run {
-    /// Writes back the pages and empties the run. If the folio of a page cannot be prepared, the
-    /// page is not written. Stops preparing folios after `ENOSPC` or `ENOMEM`.
-    fn write(&mut self) -> Written {
+    fn write(self) -> (usize, bool) {
         let mut folios: [Option<FilledFolio>; MOST] = [const { None }; MOST];
-        let mut result = Written::default();
-        let mut wait = Wait::Yes;
+        let (mut written, mut met_cached) = (0usize, false);
+        let mut wait = true;
 
-        for (met, folio) in self.pages.iter_mut().zip(folios.iter_mut()) {
-            let Some(met) = met.take() else {
-                break;
-            };
+        for (met, folio) in self.pages.into_iter().flatten().zip(&mut folios) {
             match prepare_folio(met, wait) {
                 Ok(new) => {
                     *folio = Some(new);
-                    wait = Wait::No;
+                    wait = false;
                 }
                 Err(error) => {
                     params::REJECT_RECLAIM_FAIL.inc();
-                    result.met_cached |= error == EEXIST;
+                    met_cached |= error == EEXIST;
                     // Skip the rest of the run, because it would likely find no device slot or no
                     // memory either.
                     if error == ENOSPC || error == ENOMEM {
@@ -216,20 +197,18 @@ impl Run {
                 }
             }
         }
-        let nr = core::mem::replace(self, Self::new()).len;
 
         let mut writes = Writes::new();
         for folio in folios.into_iter().flatten() {
             folio.write(&mut writes);
             params::WRITTEN_BACK_PAGES.inc();
-            result.pages = result.pages.wrapping_add(1);
+            written = written.wrapping_add(1);
         }
         #[cfg(CONFIG_RUST_VSWAP)]
-        if nr != 0 {
-            trace::writeback(nr, result.pages, writes.requests());
+        if self.len != 0 {
+            trace::writeback(self.len, written, writes.requests());
         }
-        let _ = nr;
-        result
+        (written, met_cached)
     }
 }
 
@@ -268,7 +247,7 @@ impl WriteBack {
         let mut members = round.saturating_mul(2);
         let mut written = 0usize;
         while *budget != 0 && members != 0 && unwanted.get() < MEMBERS {
-            let mut run = Run::new();
+            let mut run = Run::default();
             // Pass each member at most once for a run, so that no page is in the run twice.
             let mut some = members.min(MEMBERS).min(round);
             let before = some;
@@ -277,9 +256,9 @@ impl WriteBack {
                     self.meet(&mut run, Met { slot, word }, turn)
                 });
             members = members.saturating_sub(before.wrapping_sub(some));
-            let result = run.write();
-            written = written.wrapping_add(result.pages);
-            if self.stop_at_cached && result.met_cached {
+            let (pages, met_cached) = run.write();
+            written = written.wrapping_add(pages);
+            if self.stop_at_cached && met_cached {
                 self.met_cached = true;
                 break;
             }
