@@ -343,7 +343,7 @@ fn a_promise_is_taken_back_once(cluster: &mut LockedCluster<'_>) {
 
 fn a_word_is_not_stored_beside_its_rules(table: table::LockedTable<'_>) {
     let _ = table.word(0); //~ E0624
-    let _ = table.words(); //~ E0624
+    let _ = table.table(); //~ E0624
 }
 
 // The word that names a device slot owns it.

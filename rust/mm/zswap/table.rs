@@ -251,14 +251,16 @@ impl<'a> Ci<'a> {
         f(unsafe { self.cell().load(Acquire).as_ref() }.map(Table::words))
     }
 
+    /// Runs `f` with the word of a slot, like [`Self::peek_words`].
+    #[inline]
+    fn peek_word<R>(self, off: u32, f: impl FnOnce(Option<&Word>) -> R) -> R {
+        self.peek_words(|words| f(words.and_then(|words| words.0.get(off as usize))))
+    }
+
     /// Returns the word of a slot without taking the cluster lock, or 0 if the word is not in use.
     #[inline]
     pub(crate) fn peek(self, off: u32) -> u64 {
-        self.peek_words(|words| {
-            words
-                .and_then(|words| words.0.get(off as usize))
-                .map_or(0, Word::load)
-        })
+        self.peek_word(off, |word| word.map_or(0, Word::load))
     }
 
     /// Returns true if zswap has the page of a slot. Does not take the cluster lock.
@@ -424,16 +426,10 @@ impl<'g> LockedTable<'g> {
         self.table().is_some()
     }
 
-    /// Returns the words of the table, if there is a table.
-    #[inline]
-    fn words(&self) -> Option<&Words> {
-        self.table().map(Table::words)
-    }
-
     /// Returns the word of a slot, if there is a table and the slot is in range.
     #[inline]
     fn word(&self, off: u32) -> Option<&Word> {
-        self.words()?.0.get(off as usize)
+        self.table()?.words().0.get(off as usize)
     }
 
     /// Returns the number of words that are in use or reserved by a [`Promise`].
@@ -933,8 +929,7 @@ impl LooseTable {
 #[inline]
 pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
-    ci.peek_words(|words| {
-        let word = words.and_then(|words| words.0.get(off as usize));
+    ci.peek_word(off, |word| {
         let word: *const Word = word.ok_or(ENOENT)?;
         // SAFETY: `Ci::of()` returned the cluster and index of the slot, so this is the word of
         // the slot that the entry names. By the invariants of `Slot`, only its owner may free the
@@ -960,11 +955,7 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let Some((ci, off)) = Ci::of_entry(entry) else {
         return core::ptr::null_mut();
     };
-    ci.peek_words(|words| {
-        words
-            .and_then(|words| words.0.get(off as usize))
-            .map_or(core::ptr::null_mut(), Word::as_ptr)
-    })
+    ci.peek_word(off, |word| word.map_or(core::ptr::null_mut(), Word::as_ptr))
 }
 
 /// Reads the stored page of a slot with `read`, then frees and uncharges it. Returns the errors of
@@ -1006,13 +997,10 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
     let mut freed = FreeBatch::new();
     loop {
         let put = span.locked(|mut slot| slot.put(page, &mut stored, &mut spare, &mut freed));
-        let missing = match put {
+        match put {
             Ok(replaced) => return Some(replaced),
-            Err(missing) => missing,
-        };
-        match missing {
-            Missing::Table => spare.table = Some(page.owner().charged(LooseTable::alloc)?),
-            Missing::Member => {
+            Err(Missing::Table) => spare.table = Some(page.owner().charged(LooseTable::alloc)?),
+            Err(Missing::Member) => {
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
                     // Free the table if an earlier iteration installed it and no word is in use.
@@ -1020,7 +1008,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
                     return None;
                 }
             }
-            Missing::Slot => {
+            Err(Missing::Slot) => {
                 warn_on_once!(true);
                 return None;
             }
