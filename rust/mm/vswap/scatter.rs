@@ -20,9 +20,7 @@
 use crate::{
     ffi::{
         device,
-        layout::SWAPFILE_CLUSTER,
-        params,
-        vswap, //
+        params, //
     },
     vswap::{
         cluster::{
@@ -30,12 +28,14 @@ use crate::{
             Scatter, //
         },
         directory::Directory,
+        slot,
         slot_alloc,
         swap_table::{
             is_counted_word,
             State, //
         }, //
-    }, //
+    },
+    zswap::table::SLOTS, //
 };
 use kernel::sync::atomic::{
     Atomic,
@@ -115,21 +115,9 @@ pub(crate) fn reclaim_cached(ty: u8) {
 }
 
 fn reclaim_cached_of(cluster: &Cluster) {
-    let mut off = 0;
-    while off < SWAPFILE_CLUSTER {
-        let mut pages = 1u32;
-        if matches!(cluster.peek(off), State::Pfn { .. })
-            && !is_counted_word(cluster.peek_word(off))
-        {
-            let offset = cluster.first().wrapping_add(off as usize);
-            pages = vswap::try_reclaim(offset).max(1);
-        }
-        off = off.wrapping_add(1);
-        // Skip the other slots of the folio, which are aligned to the size of the folio.
-        if pages > 1 {
-            off = off
-                .checked_next_multiple_of(pages)
-                .unwrap_or(SWAPFILE_CLUSTER);
-        }
-    }
+    let first = cluster.first();
+    slot::reclaim_cached(first..first.saturating_add(SLOTS), |offset| {
+        let off = offset.wrapping_sub(first) as u32;
+        matches!(cluster.peek(off), State::Pfn { .. }) && !is_counted_word(cluster.peek_word(off))
+    });
 }

@@ -70,6 +70,7 @@ use crate::{
         table::Promise, //
     }, //
 };
+use core::ops::Range;
 use kernel::prelude::*;
 
 /// The id references and the charges of consecutive freed slots of one cgroup. Unlike in an
@@ -394,15 +395,22 @@ fn put_range(
     }
 
     if cache_only && reclaim {
-        let end = offset.saturating_add(nr as usize);
-        let mut at = offset;
-        while at < end {
-            at = at.saturating_add(1);
-            let pages = vswap::try_reclaim(at.wrapping_sub(1)) as usize;
-            // Skip the other slots of the folio, which are aligned to the size of the folio.
-            if pages > 1 {
-                at = at.checked_next_multiple_of(pages).unwrap_or(end);
-            }
+        reclaim_cached(offset..offset.saturating_add(nr as usize), |_| true);
+    }
+}
+
+/// Tries to remove from the swap cache the folios of those slots of a range that `wants` returns
+/// true for, if the swap count of all slots of the folio is 0. May sleep.
+pub(super) fn reclaim_cached(slots: Range<usize>, wants: impl Fn(usize) -> bool) {
+    let mut at = slots.start;
+    while at < slots.end {
+        let pages = if wants(at) { vswap::try_reclaim(at) } else { 1 };
+        at = at.saturating_add(1);
+        // Skip the other slots of the folio, which are aligned to the size of the folio.
+        if pages > 1 {
+            at = at
+                .checked_next_multiple_of(pages as usize)
+                .unwrap_or(slots.end);
         }
     }
 }
@@ -517,8 +525,5 @@ pub(crate) fn none_counted(cluster: &LockedCluster<'_>, start: u32, nr: u32) -> 
 /// lock, so the state may be stale.
 #[inline]
 pub(crate) fn peek(offset: usize) -> State {
-    match find(offset) {
-        Some((cluster, off)) => cluster.peek(off),
-        None => State::Null,
-    }
+    find(offset).map_or(State::Null, |(cluster, off)| cluster.peek(off))
 }
