@@ -383,13 +383,7 @@ impl<'g> LockedCluster<'g> {
         let Some(count) = counts.and_then(|counts| counts.get(off as usize)) else {
             return false;
         };
-        match f(count.get()) {
-            Some(new) => {
-                count.set(new);
-                true
-            }
-            None => false,
-        }
+        f(count.get()).inspect(|new| count.set(*new)).is_some()
     }
 
     /// Replaces the extend table, and returns the old one, if any. With `None`, the cluster has no

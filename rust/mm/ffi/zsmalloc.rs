@@ -93,11 +93,7 @@ pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 /// number.
 #[inline]
 fn length(ret: c_int) -> Result<u32> {
-    if ret < 0 {
-        Err(Error::from_errno(ret))
-    } else {
-        Ok(ret as u32)
-    }
+    u32::try_from(ret).map_err(|_| Error::from_errno(ret))
 }
 
 /// A zsmalloc pool of owned objects.

@@ -215,13 +215,10 @@ impl Cluster {
     #[inline]
     pub(crate) fn peek_word(&self, off: u32) -> u64 {
         let rcu = rcu::read_lock();
-        match self
+        let word = self
             .words_rcu(&rcu)
-            .and_then(|words| words.get(off as usize))
-        {
-            Some(word) => word.load(),
-            None => 0,
-        }
+            .and_then(|words| words.get(off as usize));
+        word.map_or(0, |word| word.load())
     }
 
     /// Returns the backing of a slot without the lock. The backing may be stale, unless the caller
@@ -297,13 +294,10 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
 /// and flags.
 #[inline]
 fn decode(word: u64) -> State {
-    match State::decode(word) {
-        Ok(state) => state,
-        Err(_) => {
-            warn_on_once!(true);
-            State::Bad
-        }
-    }
+    State::decode(word).unwrap_or_else(|_| {
+        warn_on_once!(true);
+        State::Bad
+    })
 }
 
 /// Decodes a swap table word that was read without the lock. Does not warn of a word that is not
@@ -317,11 +311,8 @@ fn peeked(word: u64) -> State {
 /// Decodes a backing word. For a corrupt word, warns and returns [`Backing::None`].
 #[inline]
 pub(crate) fn decode_backing(word: u64) -> Backing {
-    match Backing::decode(word) {
-        Ok(backing) => backing,
-        Err(_) => {
-            warn_on_once!(true);
-            Backing::None
-        }
-    }
+    Backing::decode(word).unwrap_or_else(|_| {
+        warn_on_once!(true);
+        Backing::None
+    })
 }

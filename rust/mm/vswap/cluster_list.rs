@@ -93,19 +93,15 @@ impl Lists {
         }
         cluster.set_list(state, self);
         let lists = Self::of(cluster.cluster().peek_binding().map(PhysSlot::ty));
-        match state {
-            ListState::Partial => {
-                // `partial()` does not return `None`, because `order` was checked above.
-                if let Some(partial) = lists.and_then(|lists| lists.partial(order)) {
-                    self.move_to(cluster, partial);
-                }
-            }
-            ListState::Frag => {
-                if let Some(lists) = lists {
-                    self.move_to(cluster, lists.frag());
-                }
-            }
-            ListState::Free | ListState::Cpu(_) | ListState::Full => self.remove(cluster),
+        let list = match state {
+            // `partial()` does not return `None`, because `order` was checked above.
+            ListState::Partial => lists.and_then(|lists| lists.partial(order)),
+            ListState::Frag => lists.map(|lists| lists.frag()),
+            ListState::Free | ListState::Cpu(_) | ListState::Full => None,
+        };
+        match list {
+            Some(list) => self.move_to(cluster, list),
+            None => self.remove(cluster),
         }
     }
 
@@ -127,16 +123,11 @@ impl Lists {
             return Refill::Partial(guard);
         }
         // Do not allocate tables for a cluster that cannot be bound.
-        if ty.is_some_and(|ty| !device::has_free_cluster(ty.into())) {
+        let no_device = ty.is_some_and(|ty| !device::has_free_cluster(ty.into()));
+        if no_device || !self.count_populated(limit) {
             return Refill::Limit;
         }
-        if !self.count_populated(limit) {
-            return Refill::Limit;
-        }
-        match self.take_spare() {
-            Some(spare) => Refill::Spare(spare),
-            None => Refill::Create,
-        }
+        self.take_spare().map_or(Refill::Create, Refill::Spare)
     }
 
     /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it
@@ -152,12 +143,11 @@ impl Lists {
     /// locked. `ty` is the type of the device that the cluster is bound to. For an unbound
     /// cluster, `ty` is `None`.
     pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
-        if let Some(guard) = self.take_partial(cpu, 0, ty) {
-            return Some(guard);
-        }
-        let frag = self.take_from(Self::of(ty)?.frag(), cpu, 0);
-        if frag.is_some() {
-            return frag;
+        let frag = Self::of(ty)?.frag();
+        let found = self.take_partial(cpu, 0, ty);
+        let found = found.or_else(|| self.take_from(frag, cpu, 0));
+        if found.is_some() {
+            return found;
         }
         (1..NR_ORDERS).find_map(|order| {
             let mut guard = self.take_partial(cpu, order, ty)?;

@@ -141,7 +141,7 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     };
     let Some(populated) = populated else {
         return if order == 0 {
-            take_from_any(local, ty)
+            take_from_any(local, kind, ty)
         } else {
             None
         };
@@ -163,24 +163,14 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     take_from(local, order, kind, guard)
 }
 
-fn kind_for(ty: Option<u8>) -> Kind {
-    match ty {
-        Some(_) => Kind::Bound,
-        None => Kind::Unbound,
-    }
-}
-
-/// Makes the cluster of the taken slots the one that this CPU allocates from.
-fn switch_to(mut local: Local, order: u32, kind: Kind, taken: Taken) -> Run {
-    local.set_current(order, kind, Some(taken.cluster()));
-    Run { taken, local }
-}
-
 /// Takes a run from a cluster, and makes the cluster the one that this CPU allocates from. If that
 /// fails, puts the cluster on its list and returns `None`.
-fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> {
+fn take_from(mut local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> {
     match guard.take_run(order) {
-        Ok(taken) => Some(switch_to(local, order, kind, taken)),
+        Ok(taken) => {
+            local.set_current(order, kind, Some(taken.cluster()));
+            Some(Run { taken, local })
+        }
         Err(mut guard) => {
             Lists::lock().retire(&mut guard.lend());
             None
@@ -195,20 +185,13 @@ fn populate(spare: Spare, local: Local, owner: Owner<'_>) -> (Local, Option<Popu
         Ok(populated) => (local, Ok(populated)),
         Err(spare) => local.while_unlocked(|| spare.populate(owner, true)),
     };
-    match populated {
-        Ok(populated) => (local, Some(populated)),
-        Err(spare) => {
-            Lists::lock().put_spare(spare);
-            (local, None)
-        }
-    }
+    let populated = populated.map_err(|spare| Lists::lock().put_spare(spare));
+    (local, populated.ok())
 }
 
-/// Takes a free slot of any unbound cluster, even of a cluster for folios of a higher order. With
-/// `ty`, takes it of a cluster that is bound to the device of that type. Returns `None` if there
-/// is none.
-fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
-    let kind = kind_for(ty);
+/// Takes a free slot of any cluster of `kind`, even of a cluster for folios of a higher order. A
+/// bound cluster must be bound to the device of type `ty`. Returns `None` if there is none.
+fn take_from_any(mut local: Local, kind: Kind, ty: Option<u8>) -> Option<Run> {
     // If this task slept, the CPU that it runs on may have a cluster for order 0 already. Retire
     // that cluster.
     if let Some(other) = local.current(0, kind) {

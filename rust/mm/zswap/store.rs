@@ -13,15 +13,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::zswap::{
-    compress,
-    limits,
-    rules::{
-        Reject,
-        Shrunk, //
-    },
-    shrink, //
-};
 use crate::{
     ffi::{
         folio::{
@@ -36,12 +27,19 @@ use crate::{
         params, //
     },
     zswap::{
+        compress,
+        limits,
         pool::{
             current,
             Entry,
             PoolRef, //
         },
         record::Sum,
+        rules::{
+            Reject,
+            Shrunk, //
+        },
+        shrink,
         table, //
     }, //
 };

@@ -169,13 +169,8 @@ impl LockedCluster<'_> {
         let Some(word) = self.word(off) else {
             return false;
         };
-        match f(word.load()) {
-            Some(new) => {
-                word.0.store(new, Relaxed);
-                true
-            }
-            None => false,
-        }
+        let new = f(word.load());
+        new.inspect(|new| word.0.store(*new, Relaxed)).is_some()
     }
 
     /// Returns true if the swap count of a slot is in the extend table.
