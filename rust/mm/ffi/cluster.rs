@@ -203,7 +203,6 @@ impl Cluster {
     }
 
     /// Returns the part of the header that tasks can read without the lock.
-    #[inline]
     pub(crate) fn shared(&self) -> &Shared {
         &self.rest.shared
     }
@@ -323,7 +322,6 @@ impl<'g> LockedCluster<'g> {
     }
 
     /// Returns the cluster itself, for functions that do not need its lock.
-    #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
         self.cluster
     }
@@ -485,7 +483,6 @@ impl Guard {
 impl Deref for Guard {
     type Target = LockedCluster<'static>;
 
-    #[inline]
     fn deref(&self) -> &LockedCluster<'static> {
         &self.0
     }

@@ -87,7 +87,6 @@ impl SwapEntry {
         Self(entry.val)
     }
 
-    #[inline]
     pub(crate) fn as_raw(self) -> bindings::swp_entry_t {
         bindings::swp_entry_t { val: self.0 }
     }
@@ -99,13 +98,11 @@ impl SwapEntry {
     }
 
     /// Returns the swap type.
-    #[inline]
     pub(crate) fn ty(self) -> usize {
         self.0 >> Self::TYPE_SHIFT
     }
 
     /// Returns the offset in pages.
-    #[inline]
     pub(crate) fn offset(self) -> usize {
         self.0 & Self::OFFSET_MASK
     }
@@ -118,7 +115,6 @@ impl SwapEntry {
     }
 
     #[cfg(not(CONFIG_RUST_VSWAP))]
-    #[inline]
     pub(crate) fn is_virtual(self) -> bool {
         false
     }
@@ -154,7 +150,6 @@ pub(crate) struct Slot<'a> {
 
 impl Slot<'_> {
     /// Returns the entry that names the slot.
-    #[inline]
     pub(crate) fn entry(&self) -> SwapEntry {
         self.entry
     }
@@ -203,7 +198,6 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
 
 impl HeldEntry<'_> {
     /// Returns the entry alone, without the guarantee that its device is not freed.
-    #[inline]
     pub(crate) fn entry(self) -> SwapEntry {
         self.entry
     }
@@ -314,7 +308,6 @@ impl<'a> Refines<NonNull<bindings::folio>> for LockedFolio<'a> {
 impl Deref for LockedFolio<'_> {
     type Target = Folio;
 
-    #[inline]
     fn deref(&self) -> &Folio {
         self.0
     }
@@ -354,7 +347,6 @@ impl<'a> SwapPage<'a> {
         self.page.as_ptr()
     }
 
-    #[inline]
     pub(crate) fn folio(&self) -> &'a Folio {
         self.folio.0
     }
@@ -553,7 +545,6 @@ impl<'a> Bytes<'a> {
     }
 
     /// Returns the number of bytes.
-    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -722,7 +713,6 @@ impl<'a> Refines<NonNull<bindings::folio>> for UnreadFolio<'a> {
 impl<'a> Deref for UnreadFolio<'a> {
     type Target = SwapFolio<'a>;
 
-    #[inline]
     fn deref(&self) -> &SwapFolio<'a> {
         &self.0
     }
@@ -916,7 +906,6 @@ impl ReadFolio<'_> {
 impl<'a> Deref for ReadFolio<'a> {
     type Target = SwapFolio<'a>;
 
-    #[inline]
     fn deref(&self) -> &SwapFolio<'a> {
         &self.0
     }

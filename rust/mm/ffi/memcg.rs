@@ -67,7 +67,6 @@ pub(crate) struct Memcg<'a>(RcuMemcg<'a>);
 impl<'a> Deref for Memcg<'a> {
     type Target = RcuMemcg<'a>;
 
-    #[inline]
     fn deref(&self) -> &RcuMemcg<'a> {
         &self.0
     }
@@ -313,7 +312,6 @@ impl<'a, T> RcuBound<'a, T> {
         Self(object, PhantomData)
     }
 
-    #[inline]
     pub(super) fn object(&self) -> &'a T {
         self.0
     }

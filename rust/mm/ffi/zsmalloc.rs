@@ -324,12 +324,10 @@ pub(crate) struct Parts<'p> {
 
 impl Parts<'_> {
     /// Returns the length of the object.
-    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    #[inline]
     pub(crate) fn as_sg(&mut self) -> *mut bindings::scatterlist {
         self.list
     }
@@ -411,7 +409,6 @@ impl<P: Keeper> Pinned<P> {
     }
 
     /// Returns the place of the object.
-    #[inline]
     pub(crate) fn place(&self) -> u64 {
         self.place
     }

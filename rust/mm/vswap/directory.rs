@@ -50,7 +50,6 @@ pub(crate) struct Directory(());
 pub(crate) struct Number(u32);
 
 impl Number {
-    #[inline]
     pub(super) fn get(&self) -> usize {
         self.0 as usize
     }

@@ -533,7 +533,6 @@ pub const fn is_counted_word(word: u64) -> bool {
 }
 
 /// Returns true if a word has the mark of a page frame number. Does not check the other bits.
-#[inline]
 pub const fn has_folio(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
 }

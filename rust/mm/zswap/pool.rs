@@ -301,13 +301,11 @@ impl Pool {
     }
 
     /// Returns the zsmalloc pool.
-    #[inline]
     pub(crate) fn zs(&self) -> &ZsPool {
         &self.zs
     }
 
     /// Returns the per-CPU compression contexts of the pool.
-    #[inline]
     pub(crate) fn contexts(&self) -> &Contexts {
         &self.contexts
     }
@@ -623,7 +621,6 @@ pub(crate) struct OldWord(u64);
 
 impl OldWord {
     /// Returns the value.
-    #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0
     }
@@ -759,7 +756,6 @@ impl Entry {
     }
 
     /// Returns the length of the object's data in bytes, or 0 without an object.
-    #[inline]
     pub(crate) fn data_len(&self) -> u32 {
         self.len
     }

@@ -55,7 +55,6 @@ impl Place {
     }
 
     /// Returns the place as a number.
-    #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -82,19 +81,16 @@ impl Object {
     }
 
     /// Returns the place of the object.
-    #[inline]
     pub const fn place(self) -> Place {
         self.place
     }
 
     /// Returns the number of the pool.
-    #[inline]
     pub const fn pool(self) -> u8 {
         self.pool
     }
 
     /// Returns true if the page is stored uncompressed.
-    #[inline]
     pub const fn is_plain(self) -> bool {
         self.plain
     }
@@ -123,7 +119,6 @@ impl Pattern {
     }
 
     /// Returns the value that the page repeats.
-    #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -308,19 +303,16 @@ impl Sum {
     };
 
     /// Returns how many bytes of data the objects have.
-    #[inline]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Returns the number of pages.
-    #[inline]
     pub const fn nr(&self) -> usize {
         self.nr
     }
 
     /// Returns how many of the pages are stored uncompressed.
-    #[inline]
     pub const fn nr_plain(&self) -> usize {
         self.nr_plain
     }

@@ -448,7 +448,6 @@ impl<'a> Ring<'a> {
 
     /// Returns the counter of recent swap-ins from a device. For each of them, the shrinker
     /// protects one page, because pages were written back too early.
-    #[inline]
     pub(crate) fn disk_swapins(self) -> &'a Atomic<i64> {
         &self.0.nr_disk_swapins
     }

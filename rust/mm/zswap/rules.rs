@@ -107,7 +107,6 @@ pub(crate) const FEW_TRIED: u64 = 16;
 /// Once `tried` reaches [`FEW_TRIED`], this is true for one page in 256, because some pages look
 /// random and still compress.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
-#[inline]
 pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
     tried < FEW_TRIED || refused & 255 == 0
 }

@@ -150,7 +150,6 @@ pub(crate) struct Group<'t> {
 
 impl<'t> Group<'t> {
     /// Returns the chain of the group's members.
-    #[inline]
     pub(crate) fn chain(self) -> &'t Chain {
         self.chain
     }
@@ -400,7 +399,6 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Returns the cluster.
-    #[inline]
     pub(crate) fn as_ci(&self) -> NonNull<bindings::swap_cluster_info> {
         self.0
     }
@@ -455,7 +453,6 @@ impl<'g> LockedTable<'g> {
 
     /// Returns true if `promise` reserves `nr` words of this table.
     #[cfg(CONFIG_RUST_VSWAP)]
-    #[inline]
     pub(crate) fn has_promised(&self, promise: &Promise, nr: u32) -> bool {
         promise.ci == self.0 && promise.nr == nr
     }

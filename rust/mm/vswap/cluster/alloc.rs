@@ -251,7 +251,6 @@ impl Taken {
     }
 
     /// Returns the first slot.
-    #[inline]
     pub(crate) fn start(&self) -> u32 {
         self.start
     }
@@ -263,7 +262,6 @@ impl Taken {
     }
 
     /// Returns the number of slots.
-    #[inline]
     pub(super) fn nr(&self) -> u32 {
         self.nr
     }

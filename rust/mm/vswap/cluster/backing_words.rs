@@ -109,7 +109,6 @@ impl<'a> OwnedSlots<'a> {
     }
 
     /// Returns the locked cluster.
-    #[inline]
     pub(super) fn cluster(self) -> &'a LockedCluster<'a> {
         self.cluster
     }

@@ -67,7 +67,6 @@ impl<'f> FolioSlots<'f> {
     }
 
     /// Returns the cluster of the slots.
-    #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
         self.cluster
     }
