@@ -376,17 +376,6 @@ bool vswap_has_free_cluster(unsigned int type)
 
 static struct kmem_cache *vswap_cluster_cache;
 
-struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
-{
-	struct swap_cluster_info *ci = vswap_cluster(offset);
-
-	if (irq)
-		spin_lock_irq(&ci->lock);
-	else
-		spin_lock(&ci->lock);
-	return ci;
-}
-
 /*
  * Initializes the C part of a virtual cluster. spin_lock_init() here makes a
  * lockdep class of its own, because locks of device clusters nest in this lock.

@@ -88,7 +88,6 @@ static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried
 
 /* Returns true if any slot is in use. Concurrent changes make it inexact. */
 bool vswap_in_use(void);
-struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq);
 
 /* Rust functions that C calls; rust/mm/exports/vswap.rs documents them. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
