@@ -338,12 +338,13 @@ pub(in crate::vswap::cluster) fn fill<'a>(
     folio: NewSwap<'a>,
     ids: IdRefs,
 ) -> Result<(Guard, Entered<'a>), (Taken, NewSwap<'a>, IdRefs)> {
-    let nr = taken.nr();
-    let fits = folio.nr_pages() == nr && (ids.id() == 0 || ids.nr() == nr);
+    // The number of pages, unlike that of `taken`, is a constant for a folio of one page.
+    let nr = folio.nr_pages();
+    let fits = taken.nr() == nr && (ids.id() == 0 || ids.nr() == nr);
     let Some(pfn) = folio.pfn().filter(|_| fits) else {
         return Err((taken, folio, ids));
     };
-    let (mut guard, start, nr) = taken.into_parts();
+    let (mut guard, start, _) = taken.into_parts();
     let mut cluster = guard.lend();
     if ids.id() != 0 {
         cluster.set_ids(start, ids);
