@@ -55,7 +55,7 @@ c_exports! {
         entry: HeldEntry<'_> = bindings::swp_entry_t,
         fast: bool = bool
     ) -> c_ulong {
-        fault.map_or(0, |fault| plan::of_fault(&fault, entry, fast))
+        fault.map_or(0, |fault| plan::of_fault(fault, entry, fast))
     }
 
     /// Plans the swap-in of a page of a shmem file. `order` is the order of its shmem entry. `vma`

@@ -234,13 +234,10 @@ impl Vma<'_> {
 ///
 /// # Invariants
 ///
-/// `vmf` describes a fault that runs during `'a`. So the structure, its VMA and the page table
-/// that has its PMD are not freed.
-pub(crate) struct Fault<'a> {
-    vmf: NonNull<bindings::vm_fault>,
-    vma: Vma<'a>,
-    page: u64,
-}
+/// The pointer describes a fault that runs during `'a`. So the structure, its VMA and the page
+/// table that has its PMD are not freed.
+#[derive(Clone, Copy)]
+pub(crate) struct Fault<'a>(NonNull<bindings::vm_fault>, PhantomData<&'a ()>);
 
 impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
     /// # Safety
@@ -248,23 +245,24 @@ impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
     /// `vmf` describes a fault that lasts while the value is used.
     #[inline]
     unsafe fn from_c(vmf: NonNull<bindings::vm_fault>) -> Self {
-        // SAFETY: As required of the caller, the fault lasts while the value is used, so `vmf` is
-        // valid.
-        let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
-        // INVARIANT: As required of the caller, the fault lasts while the value is used. The VMA
-        // is not freed before the fault ends, as the invariant of `Vma` requires.
-        Self {
-            vmf,
-            vma: Vma(at.vma, PhantomData),
-            page: (at.address >> PAGE_SHIFT) as u64,
-        }
+        // INVARIANT: As required of the caller, the fault lasts while the value is used.
+        Self(vmf, PhantomData)
     }
 }
 
-impl Fault<'_> {
+impl<'a> Fault<'a> {
     #[inline]
     fn as_ptr(&self) -> *mut bindings::vm_fault {
-        self.vmf.as_ptr()
+        self.0.as_ptr()
+    }
+
+    /// Returns the VMA of the fault and the faulting address.
+    #[inline]
+    fn at(&self) -> (Vma<'a>, usize) {
+        // SAFETY: By the invariants of `Fault`, the structure is not freed.
+        let at = unsafe { &self.0.as_ref().__bindgen_anon_1 };
+        // INVARIANT: By the invariants of `Fault`, the VMA is not freed during `'a`.
+        (Vma(at.vma, PhantomData), at.address)
     }
 
     c_methods! {
@@ -284,19 +282,19 @@ impl Fault<'_> {
     /// Returns the page number of the faulting address.
     #[inline]
     pub(crate) fn page(&self) -> u64 {
-        self.page
+        (self.at().1 >> PAGE_SHIFT) as u64
     }
 
     /// Returns the place of the history of faults in the VMA.
     #[inline]
     pub(crate) fn record(&self) -> Kept {
-        Kept::of(self.vma.as_ptr())
+        Kept::of(self.at().0.as_ptr())
     }
 
     /// Returns the hint that `madvise()` set for the VMA.
     #[inline]
     pub(crate) fn hint(&self) -> Hint {
-        self.vma.hint()
+        self.at().0.hint()
     }
 
     /// Returns the smallest and the largest of the large orders that the VMA, the THP settings and

@@ -53,7 +53,7 @@ const BY_DEVICE: usize = bindings::VSWAP_PLAN_DEVICE as usize;
 
 /// Returns the plan for a page fault. `fast` is true if a physical entry is on a fast device.
 #[inline]
-pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
+pub(crate) fn of_fault(fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     if !fault::is_enabled() {
         return without_policy(fast);
     }
@@ -73,7 +73,7 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
 
 /// Returns the plan for a page on a slow device.
 #[inline]
-fn on_slow(fault: &Fault<'_>) -> usize {
+fn on_slow(fault: Fault<'_>) -> usize {
     if !fault.is_own() {
         return READ_AHEAD;
     }
@@ -120,7 +120,7 @@ fn by_device() -> usize {
 
 /// Plans for a fault for which the place of the page has to be looked up.
 #[inline(never)]
-fn by_place(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, brief: bool) -> usize {
+fn by_place(fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool, brief: bool) -> usize {
     let source = Place::of(entry).source(entry, fast);
     let any_slow = || locate::any_slow(entry, fast);
     let shortcut = policy::by_source(source, any_slow, fault.is_own(), brief);
@@ -130,7 +130,7 @@ fn by_place(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, brief: bool) ->
 /// Returns the plan that a shortcut leads to, and records and counts the fault as the shortcut
 /// says.
 #[inline(never)]
-fn shorten(shortcut: Shortcut, fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
+fn shorten(shortcut: Shortcut, fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     match shortcut {
         Shortcut::Single => SINGLE,
         Shortcut::ReadAhead => READ_AHEAD,
@@ -148,7 +148,7 @@ fn shorten(shortcut: Shortcut, fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bo
 
 /// Plans for a fault where neither the page nor a neighbour is on a slow device.
 #[inline]
-fn near(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
+fn near(fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     let orders = allowed_orders();
     if orders == 0 {
         fault::count_why(Why::Small);
@@ -171,7 +171,7 @@ fn allowed_orders() -> usize {
 /// Continues [`near`] where large folios of `orders` are allowed. Most faults of programs with
 /// random access end here, after one or two checks.
 #[inline(never)]
-fn near_among(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, orders: usize) -> usize {
+fn near_among(fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool, orders: usize) -> usize {
     let (record, page) = (fault.record(), fault.page());
     let used = |down| used_near(fault, page, down);
     let alone = policy::alone(
@@ -193,7 +193,7 @@ fn near_among(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, orders: usize
 
 /// Plans for a fault that needs the whole policy.
 #[inline(never)]
-fn whole_of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
+fn whole_of_fault(fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     let whole = Access {
         fault: Some(fault),
         entry,
@@ -303,7 +303,7 @@ fn orders_of(how: How) -> usize {
 /// Returns the number that [`Inquiry::near`] asks for, for a fault at `page`. Returns 0 if the
 /// accessed bits cannot be read.
 #[inline]
-fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
+fn used_near(fault: Fault<'_>, page: u64, down: bool) -> u32 {
     let first = if down {
         page.wrapping_add(1)
     } else {
@@ -317,7 +317,7 @@ fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
 /// A page fault or file access that needs the whole policy.
 struct Access<'a> {
     /// The fault, or `None` for an access to a file.
-    fault: Option<&'a Fault<'a>>,
+    fault: Option<Fault<'a>>,
     entry: HeldEntry<'a>,
     fast: bool,
     page: u64,
