@@ -299,13 +299,28 @@ pub(crate) fn add<'a>(
     off: u32,
     folio: NewSwap<'a>,
 ) -> Option<Entered<'a>> {
-    match enter(cluster, off, folio, |_, _| true) {
+    let entered = match folio.single() {
+        Ok(folio) => enter(cluster, off, folio, |_, _| true),
+        Err(folio) => enter_large(cluster, off, folio),
+    };
+    match entered {
         Ok(entered) => Some(entered),
         Err(_) => {
             warn_on_once!(true);
             None
         }
     }
+}
+
+/// Adds a large folio to the swap cache, for [`add`]. Out of line, because most folios have one
+/// slot.
+#[inline(never)]
+fn enter_large<'a>(
+    cluster: &mut LockedCluster<'_>,
+    off: u32,
+    folio: NewSwap<'a>,
+) -> Result<Entered<'a>, NewSwap<'a>> {
+    enter(cluster, off, folio, |_, _| true)
 }
 
 /// Adds a folio to the swap cache for the slots from `off` on, one for each page. Returns the
