@@ -47,6 +47,16 @@ DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
 #define vswap_swapin_on()	false
 #endif
 
+/*
+ * Marks the body of do_swap_page() without the policy. It is not inlined, so that
+ * do_swap_page() saves no registers before it calls the body with the policy.
+ */
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+#define vswap_noinline	noinline
+#else
+#define vswap_noinline	__always_inline
+#endif
+
 /* Rust functions that C calls. rust/mm/exports/swapin.rs documents them. */
 unsigned long vswap_rs_swapin_plan(struct vm_fault *vmf, swp_entry_t entry, bool fast);
 unsigned long vswap_rs_swapin_plan_file(const struct inode *inode, unsigned long index,
