@@ -17,6 +17,7 @@
 #include <linux/userfaultfd_k.h>
 #include <linux/zswap.h>
 #include "swap.h"
+#include "swap_table.h"
 #include "vswap.h"
 
 /*
@@ -176,14 +177,22 @@ static inline struct folio *vswap_swapin_look(swp_entry_t entry)
 }
 
 /*
- * Returns true if __swap_cache_alloc() need not check a virtual slot before it
- * allocates a page, because a fault has just looked in the swap cache. The check
- * after the allocation finds what has changed meanwhile.
+ * Returns true if __swap_cache_alloc() need not check a virtual slot under ci->lock
+ * before it allocates a page: a fault has just looked in the swap cache, or the
+ * slot is in use and has no folio now. The check after the allocation finds what
+ * has changed meanwhile.
  */
-static inline bool vswap_fault_looked(swp_entry_t entry, struct vm_fault *vmf,
-				      unsigned int order)
+static inline bool vswap_fault_looked(struct swap_cluster_info *ci, swp_entry_t entry,
+				      struct vm_fault *vmf, unsigned int order)
 {
-	return vmf && !order && swp_is_virtual(entry);
+	unsigned long swp_tb;
+
+	if (order || !swp_is_virtual(entry))
+		return false;
+	if (vmf)
+		return true;
+	swp_tb = swap_table_get(ci, swp_offset(entry) % SWAPFILE_CLUSTER);
+	return swp_tb_is_shadow(swp_tb) && __swp_tb_get_count(swp_tb);
 }
 
 /*
