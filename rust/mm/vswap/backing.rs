@@ -209,9 +209,7 @@ fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
 #[inline]
 pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
     let (cluster, off) = find(offset)?;
-    let Backing::Phys(slot) = cluster.peek_backing(off) else {
-        return None;
-    };
+    let slot = cluster.peek_device(off)?;
     #[cfg(CONFIG_DEBUG_VM)]
     warn_on_once!(!crate::vswap::check::is_mutual(cluster, off));
     let entry = device::entry_of(slot);

@@ -147,6 +147,7 @@ use crate::{
         },
         swap_table::{
             Backing,
+            PhysSlot,
             State, //
         }, //
     },
@@ -243,6 +244,25 @@ impl Cluster {
     #[inline(never)]
     fn peek_word_backing(&self, off: u32) -> Backing {
         decode_backing(Ci::of_virtual(self).peek(off))
+    }
+
+    /// Returns the device slot that backs a slot. Does not take the lock: see
+    /// [`Self::peek_backing`].
+    #[inline]
+    pub(crate) fn peek_device(&self, off: u32) -> Option<PhysSlot> {
+        self.find_device(off).or_else(|| self.peek_word_device(off))
+    }
+
+    /// Returns the device slot that the backing word of a slot names, for [`Self::peek_device`].
+    #[inline(never)]
+    fn peek_word_device(&self, off: u32) -> Option<PhysSlot> {
+        let word = Ci::of_virtual(self).peek(off);
+        let slot = Backing::decode_phys(word);
+        if slot.is_none() {
+            // Warns if the word is corrupt.
+            let _ = decode_backing(word);
+        }
+        slot
     }
 
     /// Returns the number of slots in use, without the lock.

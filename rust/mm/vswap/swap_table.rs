@@ -766,8 +766,16 @@ impl Backing {
         if !fits(word, SLOT_OFFSET_END) {
             return Err(Corrupt::Reserved);
         }
-        let slot = PhysSlot::of_word(word);
-        slot.map(Self::Phys).ok_or(Corrupt::SlotType)
+        PhysSlot::of_word(word).map(Self::Phys).ok_or(Corrupt::SlotType)
+    }
+
+    /// Decodes the backing word of a device slot. Returns `None` for any other word.
+    #[inline]
+    pub fn decode_phys(word: u64) -> Option<PhysSlot> {
+        if word & BACKING_TAG_MASK != BACKING_TAG_PHYS || !fits(word, SLOT_OFFSET_END) {
+            return None;
+        }
+        PhysSlot::of_word(word)
     }
 
     /// Returns the word.
