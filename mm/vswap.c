@@ -7,7 +7,6 @@
 #define pr_fmt(fmt) "vswap: " fmt
 
 #include <linux/cpuhotplug.h>
-#include <linux/debugfs.h>
 #include <linux/init.h>
 #include <linux/kobject.h>
 #include <linux/memcontrol.h>
@@ -18,7 +17,6 @@
 #include <linux/percpu.h>
 #include <linux/psi.h>
 #include <linux/sched/mm.h>
-#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/swap.h>
 #include <linux/swap_ops.h>
@@ -82,7 +80,7 @@ swp_entry_t vswap_take_found(void)
  * Bit mask, by type, of devices that are treated as if they had
  * SWAP_OPS_F_REQUIRE_NOFS. For tests, which have no file system with that flag.
  */
-static u32 vswap_nofs_types;
+u32 vswap_nofs_types;
 
 /*
  * Returns true if slots of @si may back virtual slots. For a device with
@@ -575,101 +573,68 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 /* Boot parameter and sysfs */
 
 /*
- * Held by writers of vswap_enabled and vswap_ready, also while drain swaps in
- * pages. Most readers of vswap_enabled take no lock.
+ * Held by writers of vswap_enabled, also while drain swaps in pages. Most readers
+ * take no lock.
  */
 static DEFINE_MUTEX(vswap_mutex);
+
+/* Calls a function of rust/mm/vswap/mode.rs. */
+static int vswap_change(int (*change)(unsigned long), unsigned long arg)
+{
+	int ret;
+
+	if (mutex_lock_interruptible(&vswap_mutex))
+		return -EINTR;
+	ret = change(arg);
+	mutex_unlock(&vswap_mutex);
+	return ret;
+}
+
+/* Lets hooks use virtual entries from now on. The caller has set vswap up. */
+void vswap_note_ever_on(void)
+{
+	if (WARN_ON_ONCE(!vswap_cluster(0)))
+		return;
+	if (!swap_info[SWP_VSWAP]) {
+		int ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/vswap:dead",
+						    NULL, vswap_rs_cpu_dead);
+
+		if (ret < 0)
+			pr_warn("slots of CPUs that go offline stay unused (%d)\n", ret);
+		swap_info[SWP_VSWAP] = &vswap_si;
+	}
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+	vswap_swapin_start();
+#endif
+	static_branch_enable(&vswap_ever_on);
+}
+
+/* Swaps in all pages that have virtual entries. The task may be killed for memory. */
+int vswap_unuse_all(void)
+{
+	int ret;
+
+	if (!vswap_used())
+		return 0;
+	set_current_oom_origin();
+	vswap_unuse_begin();
+	ret = vswap_unuse();
+	vswap_unuse_end();
+	clear_current_oom_origin();
+	return ret;
+}
+
+#ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
+int vswap_kunit_set_max(unsigned long max)
+{
+	return vswap_change(vswap_rs_set_max, max);
+}
+#endif
 
 /* Indexed by vswap_enabled. "auto" is another word for "on". */
 static const char * const vswap_words[] = { "off", "on", "auto" };
 
-static bool vswap_ready;
-
-static int vswap_setup(void)
-{
-	int ret;
-
-	if (vswap_ready)
-		return 0;
-	/*
-	 * Offsets must fit in a PTE, and in the unsigned int of
-	 * find_next_to_unuse().
-	 */
-	ret = vswap_rs_init(min_t(unsigned long, swapfile_maximum_size, UINT_MAX));
-	if (ret)
-		return ret;
-	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/vswap:dead",
-					NULL, vswap_rs_cpu_dead);
-	if (ret < 0)
-		pr_warn("slots of CPUs that go offline stay unused (%d)\n", ret);
-	swap_info[SWP_VSWAP] = &vswap_si;
-	vswap_ready = true;
-	return 0;
-}
-
-#ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
-/* Sets up virtual swap without enabling it, for KUnit tests. */
-int vswap_kunit_setup(void)
-{
-	int ret;
-
-	mutex_lock(&vswap_mutex);
-	ret = vswap_setup();
-	mutex_unlock(&vswap_mutex);
-	return ret;
-}
-#endif
-
-static int vswap_switch(bool on)
-{
-	int ret;
-
-	lockdep_assert_held(&vswap_mutex);
-	if (on) {
-		ret = vswap_setup();
-		if (ret)
-			return ret;
-#ifdef CONFIG_RUST_VSWAP_SWAPIN
-		vswap_swapin_start();
-#endif
-		static_branch_enable(&vswap_ever_on);
-	}
-	WRITE_ONCE(vswap_enabled, on);
-	return 0;
-}
-
 #ifdef CONFIG_SYSFS
-/*
- * Disables new virtual entries, and swaps in all pages that have virtual
- * entries. On error, restores the mode, because memory may be full. The pages that
- * are swapped in stay in memory, and another call continues with the rest.
- */
-static int vswap_drain(void)
-{
-	int mode, ret = 0;
-
-	if (mutex_lock_interruptible(&vswap_mutex))
-		return -EINTR;
-	mode = vswap_enabled;
-	WRITE_ONCE(vswap_enabled, 0);
-	if (vswap_ready) {
-		/*
-		 * Wait for allocations that have not seen the new mode, so that
-		 * the walk finds their slots.
-		 */
-		vswap_rs_quiesce();
-		set_current_oom_origin();
-		vswap_unuse_begin();
-		ret = vswap_unuse();
-		vswap_unuse_end();
-		clear_current_oom_origin();
-	}
-	if (ret)
-		WRITE_ONCE(vswap_enabled, mode);
-	mutex_unlock(&vswap_mutex);
-	return ret;
-}
-
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%s\n", vswap_words[READ_ONCE(vswap_enabled)]);
@@ -679,15 +644,8 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
 	int word = sysfs_match_string(vswap_words, buf);
-	int ret;
 
-	if (word < 0)
-		return word;
-	if (mutex_lock_interruptible(&vswap_mutex))
-		return -EINTR;
-	ret = vswap_switch(word);
-	mutex_unlock(&vswap_mutex);
-	return ret ? ret : count;
+	return word < 0 ? word : vswap_change(vswap_rs_switch, word) ?: count;
 }
 
 static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
@@ -702,8 +660,7 @@ static ssize_t drain_store(struct kobject *kobj, struct kobj_attribute *attr,
 		return ret;
 	if (!drain)
 		return -EINVAL;
-	ret = vswap_drain();
-	return ret ? ret : count;
+	return vswap_change(vswap_rs_drain, 0) ?: count;
 }
 
 static struct kobj_attribute drain_attr = __ATTR_WO(drain);
@@ -719,45 +676,45 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 	unsigned long max;
 	int ret = kstrtoul(buf, 0, &max);
 
-	if (ret)
-		return ret;
-	/* Set up first, because the size of the directory caps the limit. */
-	if (mutex_lock_interruptible(&vswap_mutex))
-		return -EINTR;
-	ret = vswap_setup();
-	if (!ret)
-		vswap_rs_set_max(max);
-	mutex_unlock(&vswap_mutex);
-	return ret ? ret : count;
+	return ret ?: vswap_change(vswap_rs_set_max, max) ?: count;
 }
 
 static struct kobj_attribute max_slots_attr = __ATTR_RW(max_slots);
 
-/* Defines a file of stats/, for root only: each read walks all slots in use. */
-#define VSWAP_STAT(_name)							\
-static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
-			    char *buf)						\
-{										\
-	struct vswap_stats stats = {};						\
-										\
-	vswap_rs_stats(&stats);							\
-	return sysfs_emit(buf, "%lu\n", stats._name);				\
-}										\
-										\
-static struct kobj_attribute _name##_attr = {					\
-	.attr = { .name = __stringify(_name), .mode = 0400 },			\
-	.show = _name##_show,							\
+/* A file of stats/, for root only: each read walks all slots in use. */
+struct vswap_stat {
+	struct kobj_attribute attr;
+	size_t offset;
+};
+
+static ssize_t vswap_stat_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	struct vswap_stat *stat = container_of(attr, struct vswap_stat, attr);
+	struct vswap_stats stats = {};
+
+	vswap_rs_stats(&stats);
+	return sysfs_emit(buf, "%lu\n", *(unsigned long *)((void *)&stats + stat->offset));
 }
 
-VSWAP_STAT(used);
-VSWAP_STAT(cached);
-VSWAP_STAT(zero);
-VSWAP_STAT(zswap);
-VSWAP_STAT(device);
-VSWAP_STAT(clusters);
-VSWAP_STAT(bound);
-VSWAP_STAT(headers);
-VSWAP_STAT(bytes);
+/* Defines a file of stats/, and points to its attribute. */
+#define VSWAP_STAT(_name)							\
+	(&((struct vswap_stat) {						\
+		.attr = __ATTR(_name, 0400, vswap_stat_show, NULL),		\
+		.offset = offsetof(struct vswap_stats, _name),			\
+	}).attr.attr)
+
+static struct attribute *vswap_stats_attrs[] = {
+	VSWAP_STAT(used),
+	VSWAP_STAT(cached),
+	VSWAP_STAT(zero),
+	VSWAP_STAT(zswap),
+	VSWAP_STAT(device),
+	VSWAP_STAT(clusters),
+	VSWAP_STAT(bound),
+	VSWAP_STAT(headers),
+	VSWAP_STAT(bytes),
+	NULL,
+};
 
 static struct attribute *vswap_attrs[] = {
 	&enabled_attr.attr,
@@ -766,31 +723,9 @@ static struct attribute *vswap_attrs[] = {
 	NULL,
 };
 
-static const struct attribute_group vswap_attr_group = {
-	.attrs = vswap_attrs,
-};
-
-static struct attribute *vswap_stats_attrs[] = {
-	&used_attr.attr,
-	&cached_attr.attr,
-	&zero_attr.attr,
-	&zswap_attr.attr,
-	&device_attr.attr,
-	&clusters_attr.attr,
-	&bound_attr.attr,
-	&headers_attr.attr,
-	&bytes_attr.attr,
-	NULL,
-};
-
-static const struct attribute_group vswap_stats_attr_group = {
-	.name = "stats",
-	.attrs = vswap_stats_attrs,
-};
-
 static const struct attribute_group * const vswap_attr_groups[] = {
-	&vswap_attr_group,
-	&vswap_stats_attr_group,
+	&(const struct attribute_group) { .attrs = vswap_attrs },
+	&(const struct attribute_group) { .name = "stats", .attrs = vswap_stats_attrs },
 	NULL,
 };
 
@@ -814,107 +749,29 @@ static inline void vswap_sysfs_init(void)
 }
 #endif /* CONFIG_SYSFS */
 
-#if defined(CONFIG_DEBUG_VM) && defined(CONFIG_DEBUG_FS)
+#ifdef CONFIG_DEBUG_VM
 /*
- * Returns the next device above @type that backs virtual slots, with a
- * reference, or NULL. Updates @type.
+ * Corrupts the owner of the first bound cluster of the device of @type, or if no
+ * cluster is bound, its first reverse map word. A second call repairs it. Returns
+ * false if no slot backs a virtual slot. Caller makes sure that the device stays.
  */
-static struct swap_info_struct *vswap_next_device(int *type)
+bool vswap_corrupt(unsigned int type)
 {
-	struct swap_info_struct *si;
+	struct swap_info_struct *si = swap_info[type];
+	unsigned long index = 0, voffset, offset;
+	bool bound = vswap_next_bound(type, &index);
+	struct swap_cluster_info *ci;
 
-	while (++*type < MAX_PHYS_SWAPFILES) {
-		if (!atomic_long_read(&vswap_nr_slots[*type]))
-			continue;
-		si = get_swap_device(swp_entry(*type, 1));
-		if (si)
-			return si;
-	}
-	return NULL;
-}
-
-static int vswap_check_show(struct seq_file *m, void *unused)
-{
-	struct vswap_check check = {}, device = {};
-	struct swap_info_struct *si;
-	int type = -1;
-
-	vswap_rs_check(&check);
-	while ((si = vswap_next_device(&type))) {
-		vswap_rs_check_device(type, &device);
-		check.wrong += device.wrong;
-		put_swap_device(si);
-	}
-	seq_printf(m, "slots %lu\nwrong %lu\n", check.slots, check.wrong);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(vswap_check);
-
-/*
- * Corrupts the owner of the first bound cluster of @si. A second call repairs
- * it. Returns false if no cluster is bound.
- */
-static bool vswap_plant_bound(struct swap_info_struct *si)
-{
-	unsigned long offset;
-
-	for (offset = 0; offset < si->max; offset += SWAPFILE_CLUSTER) {
-		struct swap_cluster_info *ci = swap_cluster_lock(si, offset);
-		bool bound = vswap_is_bound(ci);
-
-		if (bound)
-			ci->vswap_owner ^= 1;
-		swap_cluster_unlock(ci);
-		if (bound)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Corrupts the first device that backs virtual slots, for tests of the checker:
- * the owner of a bound cluster, or if no cluster is bound, a reverse map word. A
- * second write to the file repairs it.
- */
-static int vswap_plant_set(void *data, u64 unused)
-{
-	struct swap_info_struct *si;
-	unsigned long voffset;
-	unsigned int offset;
-	int type = -1, ret = -ENOENT;
-
-	si = vswap_next_device(&type);
-	if (!si)
-		return ret;
-	if (vswap_plant_bound(si)) {
-		ret = 0;
-		goto put;
-	}
-	offset = vswap_next_slot(type, 0, &voffset);
-	if (offset) {
-		struct swap_cluster_info *ci = swap_cluster_lock(si, offset);
-
+	offset = bound ? (index - 1) * SWAPFILE_CLUSTER : vswap_next_slot(type, 0, &voffset);
+	if (!bound && !offset)
+		return false;
+	ci = swap_cluster_lock(si, offset);
+	if (bound)
+		ci->vswap_owner ^= BIT(31);
+	else
 		__swap_table_set(ci, offset % SWAPFILE_CLUSTER, vswap_mk_rmap(voffset ^ 1));
-		swap_cluster_unlock(ci);
-		ret = 0;
-	}
-put:
-	put_swap_device(si);
-	return ret;
-}
-DEFINE_DEBUGFS_ATTRIBUTE(vswap_plant_fops, NULL, vswap_plant_set, "%llu\n");
-
-static void __init vswap_debugfs_init(void)
-{
-	struct dentry *dir = debugfs_create_dir("vswap", NULL);
-
-	debugfs_create_file("check", 0400, dir, NULL, &vswap_check_fops);
-	debugfs_create_file("plant", 0200, dir, NULL, &vswap_plant_fops);
-	debugfs_create_x32("nofs", 0600, dir, &vswap_nofs_types);
-}
-#else
-static inline void vswap_debugfs_init(void)
-{
+	swap_cluster_unlock(ci);
+	return true;
 }
 #endif
 
@@ -955,15 +812,14 @@ __setup("vswap=", vswap_param);
 /* Runs after swapfile_init(), and after mm_kobj was created. */
 static int __init vswap_init(void)
 {
-	int ret;
+	int ret = vswap_change(vswap_rs_switch, vswap_on_at_boot);
 
-	mutex_lock(&vswap_mutex);
-	ret = vswap_switch(vswap_on_at_boot);
-	mutex_unlock(&vswap_mutex);
 	if (ret)
 		pr_err("not enabled: %d\n", ret);
 	vswap_sysfs_init();
-	vswap_debugfs_init();
+#ifdef CONFIG_DEBUG_VM
+	vswap_rs_debugfs_init();
+#endif
 	return 0;
 }
 fs_initcall(vswap_init);

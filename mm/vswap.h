@@ -555,15 +555,6 @@ struct vswap_stats {
 	unsigned long bytes;		/* size of all tables and headers */
 };
 
-/* Result of the checker in kernels with CONFIG_DEBUG_VM. */
-struct vswap_check {
-	unsigned long slots;		/* device slots that were checked */
-	unsigned long wrong;		/* mismatches between tables */
-};
-
-void vswap_rs_check(struct vswap_check *check);
-void vswap_rs_check_device(unsigned int type, struct vswap_check *check);
-
 /* A CPU allocates from an unbound and a bound cluster of each order. */
 #define VSWAP_NR_CURRENT	(2 * SWAP_NR_ORDERS)
 
@@ -621,11 +612,12 @@ static inline void vswap_used_add(long nr)
 /* Refusals of all pages, used where there is no memory cgroup. */
 extern struct vswap_refusals vswap_refusals;
 
-int vswap_rs_init(unsigned long max_slots);
-void vswap_rs_set_max(unsigned long max_slots);
+int vswap_rs_switch(unsigned long on);
+int vswap_rs_drain(unsigned long unused);
+int vswap_rs_set_max(unsigned long max_slots);
 void vswap_rs_stats(struct vswap_stats *stats);
 int vswap_rs_cpu_dead(unsigned int cpu);
-void vswap_rs_quiesce(void);
+void vswap_rs_debugfs_init(void);
 
 void vswap_cluster_init(struct swap_cluster_info *ci);
 int vswap_tables_alloc(struct swap_cluster_info *tables, gfp_t gfp, bool ids);
@@ -639,8 +631,12 @@ void *vswap_extend_alloc(gfp_t gfp);
 unsigned long vswap_id_table_size(void);
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth);
 struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth);
-int vswap_kunit_setup(void);
+int vswap_kunit_set_max(unsigned long max);
+void vswap_note_ever_on(void);
 int vswap_unuse(void);
+int vswap_unuse_all(void);
+bool vswap_corrupt(unsigned int type);
+extern u32 vswap_nofs_types;
 int vswap_try_reclaim(unsigned long offset);
 
 /*

@@ -344,6 +344,11 @@ __rust_helper bool rust_helper_vswap_device_has(unsigned int type, unsigned int 
 	return si && offset && offset < READ_ONCE(si->max) && !percpu_ref_is_dying(&si->users);
 }
 
+__rust_helper void rust_helper_vswap_put_device(struct swap_info_struct *si)
+{
+	put_swap_device(si);
+}
+
 __rust_helper bool rust_helper_vswap_devices_full(void)
 {
 	return vm_swap_full();

@@ -16,6 +16,7 @@
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TYPE_SHIFT = SWP_TYPE_SHIFT;
 
 #ifdef CONFIG_RUST_VSWAP
+#include <linux/swapfile.h>
 #include <trace/events/vswap.h>
 #include "../../mm/vswap.h"
 

@@ -41,7 +41,6 @@ use crate::{
         backing,
         capacity,
         cluster::{
-            self,
             swap_cache,
             ExtendTable,
             LockedCluster, //
@@ -52,6 +51,7 @@ use crate::{
         },
         device_slot,
         directory::Directory,
+        mode,
         scatter,
         slot,
         slot_alloc,
@@ -317,10 +317,7 @@ c_exports! {
 /// them.
 #[export]
 unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
-    match slot::dup_entries(offset, nr as u32) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+    errno(slot::dup_entries(offset, nr as u32))
 }
 
 /// Installs an extend table in the cluster of a slot, if the next increment of the slot's swap
@@ -330,10 +327,7 @@ unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
 #[export]
 extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> c_int {
     let table = ExtendTable::alloc(gfp).ok_or(ENOMEM);
-    match table.and_then(|table| slot::extend(offset, table)) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+    errno(table.and_then(|table| slot::extend(offset, table)))
 }
 
 /// Returns the swap count of a slot, or 0 if there is no such slot.
@@ -526,27 +520,31 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
     slot_alloc::next_used(prev)
 }
 
-c_exports! {
-    /// Sets vswap up, for offsets below `max_slots`, but for at most 64 slots for each page of
-    /// memory. Returns 0 or a negative error number. May sleep.
-    fn vswap_rs_init(max_slots: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
-        kernel::error::from_result(|| {
-            // Allow at most 64 slots for each page of memory, so that the root of the directory is
-            // small.
-            let most = crate::ffi::params::totalram_pages().saturating_mul(64);
-            cluster::setup(&setup, max_slots.min(most) / SLOTS)?;
-            // Tell C the maximum before the first slot is allocated.
-            capacity::limit();
-            Ok(0)
-        })
-    }
+/// Converts a result to the return value for C: 0 or a negative error number.
+#[inline]
+fn errno(result: Result) -> c_int {
+    result.map_or_else(Error::to_errno, |()| 0)
 }
 
-/// Sets the maximum number of slots, rounded down to whole clusters. The size of the directory is
-/// a second limit.
-#[export]
-extern "C" fn vswap_rs_set_max(max_slots: c_ulong) {
-    capacity::set_max_slots(max_slots);
+c_exports! {
+    /// Turns vswap off if `on` is 0, and on otherwise. Returns 0 or a negative error number. May
+    /// sleep.
+    fn vswap_rs_switch(on: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
+        errno(mode::switch(&setup, on != 0))
+    }
+
+    /// Swaps in all pages that have virtual entries, and turns vswap off. Returns 0 or a negative
+    /// error number. Sleeps.
+    fn vswap_rs_drain(_unused: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
+        errno(mode::drain(&setup))
+    }
+
+    /// Sets the maximum number of slots, rounded down to whole clusters. Sets vswap up first,
+    /// because the size of the directory is a second limit. Returns 0 or a negative error number.
+    /// May sleep.
+    fn vswap_rs_set_max(max_slots: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
+        errno(mode::set_up(&setup).map(|()| capacity::set_max_slots(max_slots)))
+    }
 }
 
 /// Returns the maximum number of slots: the smaller of the two limits.
@@ -591,13 +589,6 @@ c_exports! {
     }
 }
 
-/// Waits until each allocation that began before the mode was changed has finished or sees the new
-/// mode.
-#[export]
-extern "C" fn vswap_rs_quiesce() {
-    slot_alloc::quiesce();
-}
-
 /// Puts the clusters that an offline CPU allocated from on the lists of clusters. This is the
 /// callback of a CPU hotplug state. Returns 0.
 #[export]
@@ -612,25 +603,10 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
     0
 }
 
+/// Creates the files in debugfs. May sleep.
 #[cfg(CONFIG_DEBUG_VM)]
-c_exports! {
-    /// Checks that the tables and counters of all virtual clusters agree. Writes the number of
-    /// mismatches to `check`.
-    fn vswap_rs_check(check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check) {
-        if let Some(place) = check {
-            place.write(crate::vswap::check::clusters());
-        }
-    }
-
-    /// Checks that the reverse map words and bindings of a device agree with the backing of
-    /// virtual slots. Writes the number of mismatches to `check`.
-    fn vswap_rs_check_device(
-        owned: device::Owned<'_> = c_uint,
-        check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check
-    ) {
-        let mut owned = owned;
-        if let Some(place) = check {
-            place.write(crate::vswap::check::device(&mut owned));
-        }
-    }
+#[export]
+extern "C" fn vswap_rs_debugfs_init() {
+    // As in C, nothing depends on these files.
+    let _ = crate::vswap::check::show();
 }

@@ -684,21 +684,19 @@ impl Populated {
     }
 }
 
-/// The right to set vswap up. C holds `vswap_mutex` while it calls `vswap_rs_init()`, and does not
-/// call it again after it has succeeded.
+/// The right to set vswap up and to change its mode. C holds `vswap_mutex`.
 ///
 /// # Invariants
 ///
-/// During `'a`, no other task sets vswap up, and no task has set it up successfully.
+/// During `'a`, no other task has such a value.
 pub(crate) struct Setup<'a>(PhantomData<&'a ()>);
 
 impl FromC<()> for Setup<'_> {
     /// # Safety
     ///
-    /// vswap was not set up successfully before, and no other task sets it up concurrently.
+    /// No other task has such a value while this one is used.
     unsafe fn from_c((): ()) -> Self {
-        // INVARIANT: As required of the caller, no other task sets vswap up, and none has
-        // succeeded.
+        // INVARIANT: As required of the caller, no other task has such a value.
         Self(PhantomData)
     }
 }
@@ -714,8 +712,7 @@ impl HeaderCache {
     /// Creates the slab cache of headers and initializes the lists of clusters, unless an earlier
     /// call did both. Returns `ENOMEM` if there is no memory. May sleep.
     pub(crate) fn create(_setup: &Setup<'_>) -> Result<Self> {
-        // SAFETY: By the invariants of `Setup`, no other task calls this function concurrently,
-        // and the setup has not succeeded before.
+        // SAFETY: By the invariants of `Setup`, no other task calls this function concurrently.
         to_result(unsafe {
             bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
         })?;

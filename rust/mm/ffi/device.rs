@@ -55,6 +55,8 @@ use crate::{
     warn::warn_on_once,
     zswap::pool::OldWord, //
 };
+#[cfg(CONFIG_DEBUG_VM)]
+use core::ptr::NonNull;
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -512,6 +514,52 @@ impl Owned<'_> {
     pub(crate) fn rewind(&mut self) {
         self.offset = 0;
     }
+}
+
+/// A reference to a device. swapoff waits until it is dropped.
+///
+/// # Invariants
+///
+/// The value owns the reference.
+#[cfg(CONFIG_DEBUG_VM)]
+struct DeviceRef(NonNull<bindings::swap_info_struct>);
+
+#[cfg(CONFIG_DEBUG_VM)]
+c_owned! {
+    fn drop(DeviceRef: bindings::swap_info_struct) = vswap_put_device;
+}
+
+#[cfg(CONFIG_DEBUG_VM)]
+c_functions! {
+    // C returns NULL for an entry of a device that is not on.
+    safe fn hold(entry: SwapEntry) -> Option<DeviceRef> = get_swap_device;
+    /// Corrupts the record of the first bound cluster of a device. If no cluster is bound,
+    /// corrupts the first reverse map word. A second call repairs it. Returns false if no slot of
+    /// the device backs a virtual slot.
+    // Other code accepts any record and word, and leaks the slots of one that is wrong.
+    pub(crate) safe fn corrupt(device: &Owned<'_>) -> bool = vswap_corrupt;
+}
+
+#[cfg(CONFIG_DEBUG_VM)]
+c_statics! {
+    /// Returns a bit mask of the types of devices that may not back virtual slots, for tests.
+    pub(crate) safe fn nofs_types() -> &Atomic<u32> = vswap_nofs_types;
+}
+
+/// Calls `f` with each device that backs virtual slots, until `f` returns true. Returns true if it
+/// did. Sleeps if `f` does.
+#[cfg(CONFIG_DEBUG_VM)]
+pub(crate) fn any_owned(mut f: impl FnMut(Owned<'_>) -> bool) -> bool {
+    (0..MAX_SWAPFILES).filter(|&ty| in_use(ty) != 0).any(|ty| {
+        // INVARIANT: The reference keeps the device from being freed until `f` returns.
+        hold(SwapEntry::new(ty, 1)).is_some_and(|_held| {
+            f(Owned {
+                ty,
+                offset: 0,
+                _device: PhantomData,
+            })
+        })
+    })
 }
 
 /// A device that swapoff turns off, and its slots that back virtual slots.

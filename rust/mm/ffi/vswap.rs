@@ -60,6 +60,7 @@ use kernel::{
 
 c_statics! {
     safe fn enabled() -> &Atomic<i32> = vswap_enabled;
+    safe fn largest() -> &Atomic<usize> = swapfile_maximum_size;
 }
 
 /// Returns true if vswap is on, so that swap-out allocates virtual slots.
@@ -68,7 +69,23 @@ pub(crate) fn is_on() -> bool {
     enabled().load(Relaxed) != 0
 }
 
+/// Sets whether vswap is on.
+pub(crate) fn set_on(on: bool) {
+    enabled().store(on.into(), Relaxed);
+}
+
+/// Returns the number of slots that a device may have, so that their offsets fit in a PTE.
+pub(crate) fn largest_device() -> usize {
+    largest().load(Relaxed)
+}
+
 c_functions! {
+    /// Lets C call Rust for virtual entries from now on, and turns on the swap-in policy unless
+    /// sysfs has set it. Warns and does nothing if vswap is not set up. May sleep.
+    pub(crate) safe fn note_ever_on() = vswap_note_ever_on;
+    /// Swaps in all pages that have virtual entries. Returns an error such as `ENOMEM` or `EINTR`
+    /// if some are left. Sleeps.
+    pub(crate) safe fn unuse() -> Result = vswap_unuse_all;
     /// Returns true if this task is in reclaim of a node or a cgroup, directly or as kswapd.
     /// Returns false for `MADV_PAGEOUT`.
     pub(crate) safe fn in_reclaim() -> bool = vswap_in_reclaim;

@@ -4,6 +4,7 @@
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
+use crate::vswap::capacity::set_default_max_slots;
 use kernel::{
     bindings,
     error::to_result,
@@ -11,11 +12,14 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-/// Sets virtual swap up, unless that was done before, without enabling it. May sleep.
+/// Sets virtual swap up, unless that was done before, without enabling it. Restores the default of
+/// `max_slots`. May sleep.
 pub(crate) fn setup() -> Result {
     // SAFETY: C requires nothing. It takes `vswap_mutex`, which serializes the setup and changes
     // of the mode.
-    to_result(unsafe { bindings::vswap_kunit_setup() })
+    to_result(unsafe { bindings::vswap_kunit_set_max(0) })?;
+    set_default_max_slots();
+    Ok(())
 }
 
 /// Keeps this task from moving to another CPU until the value is dropped.

@@ -10,7 +10,7 @@
 //! - the pages that zswap stores for a cluster, and the pages of the cluster in the order of
 //!   writeback.
 //!
-//! The results of [`clusters`] and [`device()`] are meaningful only if no task swaps meanwhile,
+//! The result of [`all`] is meaningful only if no task swaps meanwhile,
 //! because slots are taken and freed in steps. [`is_mutual`] checks one slot before each read and
 //! write of a page on a device, while other tasks swap.
 
@@ -37,19 +37,69 @@ use crate::{
         }, //
     }, //
 };
-use kernel::bindings;
+use kernel::{
+    debugfs,
+    fmt,
+    prelude::*,
+    sync::SetOnce,
+    uaccess::UserSliceReader, //
+};
 
-/// Checks all clusters. Returns the number of device slots that were checked, and of mismatches.
-/// The caller holds no spinlock.
-pub(crate) fn clusters() -> bindings::vswap_check {
-    let mut check = bindings::vswap_check::default();
+/// The files in debugfs, which are never removed.
+static FILES: SetOnce<Pin<KBox<debugfs::Scope<()>>>> = SetOnce::new();
+
+/// Creates the files in debugfs: `check` runs the checks, a write to `plant` corrupts a table, and
+/// `nofs` is a bit mask of devices that tests treat as if they had `SWAP_OPS_F_REQUIRE_NOFS`.
+/// Returns `ENOMEM` if there is no memory. May sleep.
+pub(crate) fn show() -> Result {
+    type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
+
+    let files = KBox::pin_init(
+        debugfs::Scope::dir((), c"vswap", |(), dir| {
+            dir.read_callback_file(c"check", &(), &|(), out: Out<'_, '_>| {
+                let Check { slots, wrong } = all();
+                writeln!(out, "slots {slots}\nwrong {wrong}")
+            });
+            dir.write_only_callback_file(c"plant", &(), &|(), _: &mut UserSliceReader| plant());
+            dir.read_write_file(c"nofs", device::nofs_types());
+        }),
+        GFP_KERNEL,
+    )?;
+    FILES.populate(files);
+    Ok(())
+}
+
+/// Corrupts the first device that backs virtual slots, for tests of the checks. A second call
+/// repairs it. Returns `ENOENT` if there is no such device.
+fn plant() -> Result {
+    if device::any_owned(|owned| device::corrupt(&owned)) {
+        Ok(())
+    } else {
+        Err(ENOENT)
+    }
+}
+
+/// The number of device slots that were checked, and of mismatches.
+#[derive(Default)]
+struct Check {
+    slots: usize,
+    wrong: usize,
+}
+
+/// Checks all clusters, and all devices that back virtual slots. The caller holds no spinlock.
+fn all() -> Check {
+    let mut check = Check::default();
     for cluster in slot_alloc::all() {
         check_cluster(cluster, &mut check);
     }
+    device::any_owned(|mut owned| {
+        check_device(&mut owned, &mut check);
+        false
+    });
     check
 }
 
-fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
+fn check_cluster(cluster: &'static Cluster, check: &mut Check) {
     let guard = cluster.lock();
     let (mut used, mut backed) = (0u32, 0u32);
     for off in 0..SWAPFILE_CLUSTER {
@@ -97,23 +147,21 @@ pub(crate) fn is_mutual(cluster: &'static Cluster, off: u32) -> bool {
     }
 }
 
-/// Checks the slots of a device that back virtual slots. Does not add them to `slots` of the
-/// result, because [`clusters`] has counted them.
-pub(crate) fn device(owned: &mut Owned<'_>) -> bindings::vswap_check {
-    let mut check = bindings::vswap_check::default();
+/// Checks the slots of a device that back virtual slots. Does not count them in `slots`, because
+/// [`check_cluster`] does.
+fn check_device(owned: &mut Owned<'_>, check: &mut Check) {
     let mut nr = 0i64;
     while let Some(offset) = owned.next() {
         nr = nr.wrapping_add(1);
         let backing = find(offset.get() as usize).map(|(cluster, off)| cluster.peek_backing(off));
         note(
-            &mut check,
+            check,
             matches!(backing, Some(Backing::Phys(slot)) if Some(slot) == owned.slot()),
         );
     }
-    note(&mut check, nr == owned.in_use());
-    check
+    note(check, nr == owned.in_use());
 }
 
-fn note(check: &mut bindings::vswap_check, right: bool) {
+fn note(check: &mut Check, right: bool) {
     check.wrong = check.wrong.wrapping_add((!right).into());
 }

@@ -37,6 +37,10 @@
 //!   can use the idle device slots.
 //! - `swapoff`: reads the pages of virtual slots from a device that swapoff turns off.
 //!
+//! Control:
+//!
+//! - `mode`: turns vswap on and off, and drains it.
+//!
 //! Counts:
 //!
 //! - `capacity`: computes how many pages of a cgroup can be swapped out without device slots, and
@@ -58,6 +62,7 @@ pub(crate) mod cluster_list;
 mod count;
 pub(crate) mod device_slot;
 pub(crate) mod directory;
+pub(crate) mod mode;
 pub(crate) mod scatter;
 pub(crate) mod slot;
 pub(crate) mod slot_alloc;

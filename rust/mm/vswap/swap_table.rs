@@ -89,7 +89,7 @@ const VOFFSET_SHIFT: u32 = 3;
 /// mitigation of L1TF on x86 has a tighter limit. x86 stores the offset inverted, so that a CPU
 /// with this bug speculates on an address without memory. For most affected CPUs, the kernel
 /// assumes caches with 44 address bits, and `arch_max_swapfile_size()` allows 2^34 offsets. The
-/// limit of the running machine may be lower. `vswap_setup()` applies that limit, and a limit of
+/// limit of the running machine may be lower. `mode::set_up()` applies that limit, and a limit of
 /// `UINT_MAX`.
 pub const VOFFSET_BITS: u32 = 34;
 

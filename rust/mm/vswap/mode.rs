@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Turns vswap on and off, and drains it.
+//!
+//! Existing virtual entries stay valid when vswap is turned off. Only *drain* removes them: it
+//! swaps in all pages that have virtual entries.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    ffi::{
+        cluster::Setup,
+        params::totalram_pages,
+        vswap, //
+    },
+    vswap::{
+        capacity,
+        cluster,
+        directory::Directory,
+        slot_alloc, //
+    },
+    zswap::table::SLOTS, //
+};
+use kernel::prelude::*;
+
+/// Sets vswap up, without turning it on. Does nothing if that was done before. May sleep.
+pub(crate) fn set_up(setup: &Setup<'_>) -> Result {
+    // Cluster 0 is created last.
+    if Directory::find(0).is_some() {
+        return Ok(());
+    }
+    // Allow at most 64 slots for each page of memory, so that the root of the directory is small.
+    // Offsets must fit in a PTE, and in the `unsigned int` of `find_next_to_unuse()`.
+    let most = totalram_pages()
+        .saturating_mul(64)
+        .min(vswap::largest_device())
+        .min(u32::MAX as usize);
+    cluster::setup(setup, most / SLOTS)?;
+    // Tell C the maximum before the first slot is allocated.
+    capacity::limit();
+    Ok(())
+}
+
+/// Turns vswap on or off. Sets it up first if it is turned on. May sleep.
+pub(crate) fn switch(setup: &Setup<'_>, on: bool) -> Result {
+    if on {
+        set_up(setup)?;
+        vswap::note_ever_on();
+    }
+    vswap::set_on(on);
+    Ok(())
+}
+
+/// Turns vswap off, and swaps in all pages that have virtual entries. On error, restores the mode,
+/// because memory may be full. The pages that were swapped in stay in memory, and another call
+/// continues with the rest. Sleeps.
+pub(crate) fn drain(_setup: &Setup<'_>) -> Result {
+    let was_on = vswap::is_on();
+    vswap::set_on(false);
+    // Wait for allocations that have not seen the new mode, so that the walk finds their slots.
+    slot_alloc::quiesce();
+    let result = vswap::unuse();
+    if result.is_err() {
+        vswap::set_on(was_on);
+    }
+    result
+}
