@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Swap-in policy: the parts that have to be in C. rust/mm/swapin/ makes the plans.
- * This file looks at page tables, decides which neighbours a fault maps, reads
- * claimed pages, and has the switches and the counts.
+ * This file looks at page tables, reads claimed pages, and has the switches and the
+ * counts.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -139,15 +139,10 @@ struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_
 	pte_t *ptep, pte;
 
 	if (around->left < 0) {
-		/* At most as many neighbours as readahead reads with this page. */
-		around->left = vswap_readahead_max() - 1;
-		if (!around->left)
-			return NULL;
-		around->step = vswap_rs_swapin_direction(vma, vmf->address >> PAGE_SHIFT);
-		if (!READ_ONCE(vswap_swapin_switches.map_around) ||
-		    !READ_ONCE(vswap_swapin_switches.enabled) ||
-		    !around->step || userfaultfd_armed(vma))
-			around->left = 0;
+		int nr = vswap_rs_swapin_neighbours(vmf, userfaultfd_armed(vma));
+
+		around->step = nr < 0 ? -1 : 1;
+		around->left = abs(nr);
 	}
 	if (!around->left)
 		return NULL;

@@ -67,7 +67,7 @@ void vswap_rs_swapin_done(const void *owner, unsigned long page, swp_entry_t ent
 			  unsigned int order);
 void vswap_rs_swapin_hit(const void *owner, unsigned long page);
 bool vswap_rs_swapin_probes(const void *owner, unsigned long first);
-int vswap_rs_swapin_direction(const void *owner, unsigned long page);
+int vswap_rs_swapin_neighbours(struct vm_fault *vmf, bool armed);
 bool vswap_rs_swapin_skip(swp_entry_t entry);
 bool vswap_rs_swapin_uniform(swp_entry_t entry, unsigned long nr);
 bool vswap_rs_in_memory(swp_entry_t entry);

@@ -33,8 +33,7 @@ use crate::{
         plan::{
             self,
             FileAccess, //
-        },
-        policy::Direction, //
+        }, //
     },
     vswap::cluster::{
         swap_cache,
@@ -109,17 +108,13 @@ c_exports! {
         matches!(Kept::of(owner).get().probe(), Some((page, _)) if page == first as u64)
     }
 
-    /// Returns the direction of the fault sequence that ends at `page`: 1 to higher addresses, -1
-    /// to lower ones. Returns 0 if no sequence ends there.
-    fn vswap_rs_swapin_direction(
-        owner: *const c_void = *const c_void,
-        page: usize = c_ulong
+    /// Returns how many neighbours of its page a fault may map: see [`plan::neighbours`]. `armed` is
+    /// true if userfaultfd wants a fault for each page of the VMA.
+    fn vswap_rs_swapin_neighbours(
+        fault: Option<Fault<'_>> = *mut bindings::vm_fault,
+        armed: bool = bool
     ) -> c_int {
-        match Kept::of(owner).get().direction(page as u64) {
-            Some(Direction::Up) => 1,
-            Some(Direction::Down) => -1,
-            None => 0,
-        }
+        fault.map_or(0, |fault| plan::neighbours(&fault, armed))
     }
 
     /// Returns true if no device has the data of an entry: the page is in zswap, all zeros, only

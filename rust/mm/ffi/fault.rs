@@ -48,6 +48,7 @@ c_statics! {
     safe fn enabled_switch() -> &Atomic<bool> = vswap_swapin_switches.enabled;
     safe fn bypass_switch() -> &Atomic<bool> = vswap_swapin_switches.bypass;
     safe fn large_switch() -> &Atomic<bool> = vswap_swapin_switches.large;
+    safe fn map_around_switch() -> &Atomic<bool> = vswap_swapin_switches.map_around;
     safe fn max_order_switch() -> &Atomic<u32> = vswap_swapin_switches.max_order;
     safe fn node_stats() -> &[Counter; bindings::node_stat_item_NR_VM_NODE_STAT_ITEMS as usize]
         = vm_node_stat;
@@ -77,6 +78,12 @@ pub(crate) fn bypass() -> bool {
 #[inline]
 pub(crate) fn large() -> bool {
     large_switch().load(Relaxed)
+}
+
+/// Returns true if the switch `map_around` is on, so that a fault also maps neighbours.
+#[inline]
+pub(crate) fn map_around() -> bool {
+    map_around_switch().load(Relaxed)
 }
 
 /// Returns the switch `max_order`: the largest order of a folio that the policy may plan.

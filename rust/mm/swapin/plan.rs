@@ -26,6 +26,7 @@ use crate::{
         },
         policy::{
             self,
+            Direction,
             Evidence,
             Hint,
             How,
@@ -50,6 +51,21 @@ const READ_AHEAD_LONE: usize = bindings::VSWAP_PLAN_LONE as usize;
 const SINGLE: usize = 1;
 /// Plan flag: the plan was made by C's rule for fast devices.
 const BY_DEVICE: usize = bindings::VSWAP_PLAN_DEVICE as usize;
+
+/// Returns how many neighbours of its page a fault may map, if they are in the swap cache: as many
+/// as readahead reads with the page. The number is negative for neighbours at lower addresses.
+/// Returns 0 if `armed`, if a switch is off, or if the page continues no sequence of faults.
+pub(crate) fn neighbours(fault: &Fault<'_>, armed: bool) -> i32 {
+    if armed || !fault::is_enabled() || !fault::map_around() {
+        return 0;
+    }
+    let most = fault::readahead_max().wrapping_sub(1);
+    match fault.record().get().direction(fault.page()) {
+        Some(Direction::Up) => most,
+        Some(Direction::Down) => most.wrapping_neg(),
+        None => 0,
+    }
+}
 
 /// Returns the plan for a page fault. `fast` is true if a physical entry is on a fast device.
 #[inline]
