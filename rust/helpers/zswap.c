@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
+/* Defines a helper that returns @value, and one that only makes a @call. */
+#define MM_HELPER(type, name, args, value)					\
+	__rust_helper type rust_helper_##name args { return value; }
+#define MM_VOID_HELPER(name, args, call)					\
+	__rust_helper void rust_helper_##name args { call; }
+
 /*
  * Inline functions and macros that rust/mm/ffi calls for zswap. Each helper has
  * a name of its own, because in some configurations the C function is not
@@ -29,27 +35,15 @@
 
 /* Folios and swap entries */
 
-__rust_helper swp_entry_t rust_helper_zswap_folio_entry(const struct folio *folio)
-{
-	return folio->swap;
-}
-
-__rust_helper unsigned long rust_helper_zswap_folio_nr_pages(const struct folio *folio)
-{
-	return folio_nr_pages(folio);
-}
+MM_HELPER(swp_entry_t, zswap_folio_entry, (const struct folio *folio), folio->swap)
+MM_HELPER(unsigned long, zswap_folio_nr_pages, (const struct folio *folio),
+	  folio_nr_pages(folio))
 
 /* Returns the @n-th page of a folio, or NULL if the folio is smaller. */
-__rust_helper struct page *rust_helper_zswap_folio_page(struct folio *folio,
-							unsigned long n)
-{
-	return n < folio_nr_pages(folio) ? folio_page(folio, n) : NULL;
-}
+MM_HELPER(struct page *, zswap_folio_page, (struct folio *folio, unsigned long n),
+	  n < folio_nr_pages(folio) ? folio_page(folio, n) : NULL)
 
-__rust_helper int rust_helper_zswap_folio_nid(const struct folio *folio)
-{
-	return folio_nid(folio);
-}
+MM_HELPER(int, zswap_folio_nid, (const struct folio *folio), folio_nid(folio))
 
 __rust_helper void rust_helper_zswap_folio_check(struct folio *folio)
 {
@@ -57,30 +51,11 @@ __rust_helper void rust_helper_zswap_folio_check(struct folio *folio)
 	VM_WARN_ON_ONCE(!folio_test_swapcache(folio));
 }
 
-__rust_helper bool rust_helper_zswap_folio_test_dirty(const struct folio *folio)
-{
-	return folio_test_dirty(folio);
-}
-
-__rust_helper void rust_helper_zswap_folio_mark_uptodate(struct folio *folio)
-{
-	folio_mark_uptodate(folio);
-}
-
-__rust_helper void rust_helper_zswap_folio_set_reclaim(struct folio *folio)
-{
-	folio_set_reclaim(folio);
-}
-
-__rust_helper void rust_helper_zswap_folio_put(struct folio *folio)
-{
-	folio_put(folio);
-}
-
-__rust_helper void rust_helper_zswap_flush_dcache_folio(struct folio *folio)
-{
-	flush_dcache_folio(folio);
-}
+MM_HELPER(bool, zswap_folio_test_dirty, (const struct folio *folio), folio_test_dirty(folio))
+MM_VOID_HELPER(zswap_folio_mark_uptodate, (struct folio *folio), folio_mark_uptodate(folio))
+MM_VOID_HELPER(zswap_folio_set_reclaim, (struct folio *folio), folio_set_reclaim(folio))
+MM_VOID_HELPER(zswap_folio_put, (struct folio *folio), folio_put(folio))
+MM_VOID_HELPER(zswap_flush_dcache_folio, (struct folio *folio), flush_dcache_folio(folio))
 
 /*
  * Adds a new folio to the swap cache, to write an entry back. Returns the folio,
@@ -134,39 +109,17 @@ __rust_helper void rust_helper_zswap_folio_count_zswpwb(struct folio *folio)
 	count_memcg_folio_events(folio, ZSWPWB, 1);
 }
 
-__rust_helper void rust_helper_zswap_count_vm_zswpout(unsigned long nr)
-{
-	count_vm_events(ZSWPOUT, nr);
-}
+MM_VOID_HELPER(zswap_count_vm_zswpout, (unsigned long nr), count_vm_events(ZSWPOUT, nr))
 
 /* Memory cgroups */
 
-__rust_helper bool rust_helper_zswap_memcg_disabled(void)
-{
-	return mem_cgroup_disabled();
-}
-
-__rust_helper struct obj_cgroup *
-rust_helper_zswap_folio_objcg_get(struct folio *folio)
-{
-	return get_obj_cgroup_from_folio(folio);
-}
-
-__rust_helper void rust_helper_zswap_objcg_put(struct obj_cgroup *objcg)
-{
-	obj_cgroup_put(objcg);
-}
-
-__rust_helper bool rust_helper_zswap_objcg_may_zswap(struct obj_cgroup *objcg)
-{
-	return obj_cgroup_may_zswap(objcg);
-}
-
-__rust_helper struct mem_cgroup *
-rust_helper_zswap_objcg_memcg_get(struct obj_cgroup *objcg)
-{
-	return get_mem_cgroup_from_objcg(objcg);
-}
+MM_HELPER(bool, zswap_memcg_disabled, (void), mem_cgroup_disabled())
+MM_HELPER(struct obj_cgroup *, zswap_folio_objcg_get, (struct folio *folio),
+	  get_obj_cgroup_from_folio(folio))
+MM_VOID_HELPER(zswap_objcg_put, (struct obj_cgroup *objcg), obj_cgroup_put(objcg))
+MM_HELPER(bool, zswap_objcg_may_zswap, (struct obj_cgroup *objcg), obj_cgroup_may_zswap(objcg))
+MM_HELPER(struct mem_cgroup *, zswap_objcg_memcg_get, (struct obj_cgroup *objcg),
+	  get_mem_cgroup_from_objcg(objcg))
 
 __rust_helper struct mem_cgroup *
 rust_helper_zswap_objcg_memcg(struct obj_cgroup *objcg)
@@ -178,16 +131,10 @@ rust_helper_zswap_objcg_memcg(struct obj_cgroup *objcg)
 #endif
 }
 
-__rust_helper void rust_helper_zswap_folio_count_large_swpin(struct folio *folio)
-{
-	count_mthp_stat(folio_order(folio), MTHP_STAT_SWPIN);
-}
-
-__rust_helper void
-rust_helper_zswap_objcg_count_zswpout(struct obj_cgroup *objcg, unsigned long nr)
-{
-	count_objcg_events(objcg, ZSWPOUT, nr);
-}
+MM_VOID_HELPER(zswap_folio_count_large_swpin, (struct folio *folio),
+	       count_mthp_stat(folio_order(folio), MTHP_STAT_SWPIN))
+MM_VOID_HELPER(zswap_objcg_count_zswpout, (struct obj_cgroup *objcg, unsigned long nr),
+	       count_objcg_events(objcg, ZSWPOUT, nr))
 
 __rust_helper bool rust_helper_zswap_folio_writeback_enabled(struct folio *folio)
 {
@@ -199,112 +146,55 @@ __rust_helper bool rust_helper_zswap_folio_writeback_enabled(struct folio *folio
 	return enabled;
 }
 
-__rust_helper bool rust_helper_zswap_memcg_writeback_enabled(struct mem_cgroup *memcg)
-{
-	return mem_cgroup_zswap_writeback_enabled(memcg);
-}
+MM_HELPER(bool, zswap_memcg_writeback_enabled, (struct mem_cgroup *memcg),
+	  mem_cgroup_zswap_writeback_enabled(memcg))
 
 /* Returns true if more pages of @memcg (NULL: of the system) can be swapped out. */
-__rust_helper bool rust_helper_zswap_memcg_can_swap(struct mem_cgroup *memcg)
-{
-	return (memcg ? mem_cgroup_get_nr_swap_pages(memcg) : get_nr_swap_pages()) > 0;
-}
+MM_HELPER(bool, zswap_memcg_can_swap, (struct mem_cgroup *memcg),
+	  (memcg ? mem_cgroup_get_nr_swap_pages(memcg) : get_nr_swap_pages()) > 0)
 
-__rust_helper void rust_helper_zswap_memcg_put(struct mem_cgroup *memcg)
-{
-	mem_cgroup_put(memcg);
-}
-
-__rust_helper bool rust_helper_zswap_memcg_zombie(struct mem_cgroup *memcg)
-{
-	return memcg && !mem_cgroup_online(memcg);
-}
-
-__rust_helper bool rust_helper_zswap_memcg_tryget_online(struct mem_cgroup *memcg)
-{
-	return mem_cgroup_tryget_online(memcg);
-}
-
-__rust_helper struct mem_cgroup *rust_helper_zswap_memcg_next(struct mem_cgroup *prev)
-{
-	return mem_cgroup_iter(NULL, prev, NULL);
-}
-
-__rust_helper void rust_helper_zswap_memcg_flush_stats(struct mem_cgroup *memcg)
-{
-	mem_cgroup_flush_stats_ratelimited(memcg);
-}
-
-__rust_helper unsigned long rust_helper_zswap_memcg_state(struct mem_cgroup *memcg, int item)
-{
-	return memcg_page_state(memcg, item);
-}
-
-__rust_helper bool rust_helper_zswap_gfp_has_io_fs(gfp_t gfp)
-{
-	return gfp_has_io_fs(gfp);
-}
-
-__rust_helper void rust_helper_zswap_cond_resched(void)
-{
-	cond_resched();
-}
+MM_VOID_HELPER(zswap_memcg_put, (struct mem_cgroup *memcg), mem_cgroup_put(memcg))
+MM_HELPER(bool, zswap_memcg_zombie, (struct mem_cgroup *memcg),
+	  memcg && !mem_cgroup_online(memcg))
+MM_HELPER(bool, zswap_memcg_tryget_online, (struct mem_cgroup *memcg),
+	  mem_cgroup_tryget_online(memcg))
+MM_HELPER(struct mem_cgroup *, zswap_memcg_next, (struct mem_cgroup *prev),
+	  mem_cgroup_iter(NULL, prev, NULL))
+MM_VOID_HELPER(zswap_memcg_flush_stats, (struct mem_cgroup *memcg),
+	       mem_cgroup_flush_stats_ratelimited(memcg))
+MM_HELPER(unsigned long, zswap_memcg_state, (struct mem_cgroup *memcg, int item),
+	  memcg_page_state(memcg, item))
+MM_HELPER(bool, zswap_gfp_has_io_fs, (gfp_t gfp), gfp_has_io_fs(gfp))
+MM_VOID_HELPER(zswap_cond_resched, (void), cond_resched())
 
 /* Returns the first possible node from @nid on, or MAX_NUMNODES. */
-__rust_helper int rust_helper_zswap_possible_node(int nid)
-{
-	return next_node(nid - 1, node_possible_map);
-}
+MM_HELPER(int, zswap_possible_node, (int nid), next_node(nid - 1, node_possible_map))
 
 /* Returns a folio's cgroup with a reference; NULL without memory cgroups. */
-__rust_helper struct mem_cgroup *rust_helper_zswap_folio_memcg_get(struct folio *folio)
-{
-	return get_mem_cgroup_from_folio(folio);
-}
+MM_HELPER(struct mem_cgroup *, zswap_folio_memcg_get, (struct folio *folio),
+	  get_mem_cgroup_from_folio(folio))
 
-__rust_helper struct mem_cgroup *
-rust_helper_zswap_set_active_memcg(struct mem_cgroup *memcg)
-{
-	return set_active_memcg(memcg);
-}
+MM_HELPER(struct mem_cgroup *, zswap_set_active_memcg, (struct mem_cgroup *memcg),
+	  set_active_memcg(memcg))
 
 /* Rings */
 
 /* Locks the ring of a cgroup. Caller has locked the ring of a descendant. */
-__rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state *ring)
-{
-	spin_lock_nested(&ring->lock, SINGLE_DEPTH_NESTING);
-}
+MM_VOID_HELPER(zswap_ring_lock_nested, (struct zswap_lruvec_state *ring),
+	       spin_lock_nested(&ring->lock, SINGLE_DEPTH_NESTING))
 
-__rust_helper void rust_helper_zswap_list_del(struct list_head *item)
-{
-	list_del(item);
-}
-
-__rust_helper void rust_helper_zswap_list_splice_tail_init(struct list_head *list,
-							   struct list_head *head)
-{
-	list_splice_tail_init(list, head);
-}
+MM_VOID_HELPER(zswap_list_del, (struct list_head *item), list_del(item))
+MM_VOID_HELPER(zswap_list_splice_tail_init, (struct list_head *list, struct list_head *head),
+	       list_splice_tail_init(list, head))
 
 /* Tables */
 
-__rust_helper struct swap_cluster_info *
-rust_helper_zswap_entry_cluster(swp_entry_t entry)
-{
-	return __swap_entry_to_cluster(entry);
-}
-
-__rust_helper unsigned short
-rust_helper_zswap_ci_id(struct swap_cluster_info *ci, unsigned int ci_off)
-{
-	return __swap_cgroup_get(ci, ci_off);
-}
-
-__rust_helper void rust_helper_zswap_fill(void *to, u64 value, size_t size)
-{
-	memset64(to, value, size / sizeof(value));
-}
+MM_HELPER(struct swap_cluster_info *, zswap_entry_cluster, (swp_entry_t entry),
+	  __swap_entry_to_cluster(entry))
+MM_HELPER(unsigned short, zswap_ci_id, (struct swap_cluster_info *ci, unsigned int ci_off),
+	  __swap_cgroup_get(ci, ci_off))
+MM_VOID_HELPER(zswap_fill, (void *to, u64 value, size_t size),
+	       memset64(to, value, size / sizeof(value)))
 
 /* Compression */
 
@@ -314,33 +204,16 @@ static inline int zswap_node_of_cpu(unsigned int cpu)
 	return cpu_possible(cpu) ? cpu_to_node(cpu) : NUMA_NO_NODE;
 }
 
-__rust_helper int rust_helper_zswap_cpu_to_node(unsigned int cpu)
-{
-	return zswap_node_of_cpu(cpu);
-}
+MM_HELPER(int, zswap_cpu_to_node, (unsigned int cpu), zswap_node_of_cpu(cpu))
 
 /* Allocates a transform on the node of a CPU. */
-__rust_helper struct crypto_acomp *
-rust_helper_zswap_alloc_acomp(const char *name, unsigned int cpu)
-{
-	return crypto_alloc_acomp_node(name, 0, 0, zswap_node_of_cpu(cpu));
-}
+MM_HELPER(struct crypto_acomp *, zswap_alloc_acomp, (const char *name, unsigned int cpu),
+	  crypto_alloc_acomp_node(name, 0, 0, zswap_node_of_cpu(cpu)))
 
-__rust_helper bool rust_helper_zswap_has_acomp(const char *name)
-{
-	return crypto_has_acomp(name, 0, 0);
-}
-
-__rust_helper struct acomp_req *
-rust_helper_zswap_acomp_request_alloc(struct crypto_acomp *acomp)
-{
-	return acomp_request_alloc(acomp);
-}
-
-__rust_helper void rust_helper_zswap_acomp_request_free(struct acomp_req *req)
-{
-	acomp_request_free(req);
-}
+MM_HELPER(bool, zswap_has_acomp, (const char *name), crypto_has_acomp(name, 0, 0))
+MM_HELPER(struct acomp_req *, zswap_acomp_request_alloc, (struct crypto_acomp *acomp),
+	  acomp_request_alloc(acomp))
+MM_VOID_HELPER(zswap_acomp_request_free, (struct acomp_req *req), acomp_request_free(req))
 
 /* Initializes @wait, and lets the request complete it. */
 __rust_helper void rust_helper_zswap_acomp_init_wait(struct acomp_req *req,
@@ -361,10 +234,7 @@ __rust_helper int rust_helper_zswap_acomp_run(int (*operation)(struct acomp_req 
 	return crypto_wait_req(operation(req), wait);
 }
 
-__rust_helper void rust_helper_zswap_free_acomp(struct crypto_acomp *acomp)
-{
-	crypto_free_acomp(acomp);
-}
+MM_VOID_HELPER(zswap_free_acomp, (struct crypto_acomp *acomp), crypto_free_acomp(acomp))
 
 /* Like sg_init_table() for one entry, but inline, because each page needs it. */
 static inline void zswap_sg_init(struct scatterlist *sg)
@@ -389,20 +259,9 @@ __rust_helper void rust_helper_zswap_sg_one_buf(struct scatterlist *sg, void *bu
 
 /* Pools */
 
-__rust_helper void rust_helper_zswap_ref_get(struct percpu_ref *ref)
-{
-	percpu_ref_get(ref);
-}
-
-__rust_helper bool rust_helper_zswap_ref_tryget(struct percpu_ref *ref)
-{
-	return percpu_ref_tryget(ref);
-}
-
-__rust_helper void rust_helper_zswap_ref_put_many(struct percpu_ref *ref,
-						  unsigned long nr)
-{
-	percpu_ref_put_many(ref, nr);
-}
+MM_VOID_HELPER(zswap_ref_get, (struct percpu_ref *ref), percpu_ref_get(ref))
+MM_HELPER(bool, zswap_ref_tryget, (struct percpu_ref *ref), percpu_ref_tryget(ref))
+MM_VOID_HELPER(zswap_ref_put_many, (struct percpu_ref *ref, unsigned long nr),
+	       percpu_ref_put_many(ref, nr))
 
 #endif /* CONFIG_RUST_ZSWAP */
