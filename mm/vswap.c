@@ -287,12 +287,9 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 
 /*
  * Starts to read a slot into a new folio in the swap cache, charged to the cgroup
- * with @id or an ancestor. Returns the folio with a reference, or the error of
- * swap_cache_alloc_folio(). Returns -ENOENT before virtual slots are first enabled.
- * The read may begin only in vswap_reads_end(). May sleep.
- *
- * Reading a workingset folio is a memory stall, as in swap_read_folio(). All reads
- * of @reads share one stall, because recording a stall costs more than a read.
+ * with @id or an ancestor: see Reads in rust/mm/ffi/device.rs. The read may begin
+ * only in vswap_reads_end(). All reads of @reads share one memory stall, because
+ * recording a stall costs more than a read.
  */
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)
@@ -399,16 +396,6 @@ void vswap_tables_count(struct swap_cluster_info *ci, int nr)
 		mod_node_page_state(page_pgdat(virt_to_page(table)), NR_VSWAP_TABLES, nr);
 }
 
-void *vswap_chunk_alloc(gfp_t gfp)
-{
-	return kcalloc(VSWAP_CHUNK, sizeof(void *), gfp);
-}
-
-void *vswap_extend_alloc(gfp_t gfp)
-{
-	return kcalloc(SWAPFILE_CLUSTER, sizeof(unsigned int), gfp);
-}
-
 unsigned long vswap_id_table_size(void)
 {
 #ifdef CONFIG_MEMCG
@@ -424,27 +411,6 @@ struct vswap_lists vswap_lists = {
 	.lock = __SPIN_LOCK_UNLOCKED(vswap_lists.lock),
 	.free = LIST_HEAD_INIT(vswap_lists.free),
 };
-
-/*
- * Returns true if a list has a cluster that is bound to the device of @type, and
- * has free slots for a folio of @order. Called without vswap_lists.lock, so the
- * answer may be stale.
- */
-bool vswap_has_partial(unsigned int type, unsigned int order)
-{
-	struct vswap_cluster_lists *lists = &vswap_lists.of[type];
-	unsigned int o;
-
-	if (!list_empty(&lists->partial[order]))
-		return true;
-	if (order)
-		return false;
-	/* A single page fits in a cluster of any order. */
-	for (o = 1; o < SWAP_NR_ORDERS; o++)
-		if (!list_empty(&lists->partial[o]))
-			return true;
-	return !list_empty(&lists->frag);
-}
 
 atomic_long_t vswap_used_slots;
 unsigned long vswap_half_max;
@@ -473,28 +439,6 @@ bool vswap_in_use(void)
 DEFINE_PER_CPU(struct vswap_local, vswap_local) = {
 	.lock = INIT_LOCAL_LOCK(lock),
 };
-
-/*
- * Clears the @nth current cluster of an offline CPU and returns the previous value,
- * which is NULL if the CPU had none.
- */
-struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
-{
-	struct swap_cluster_info **ci;
-
-	if (!cpu_possible(cpu))
-		return NULL;
-	ci = per_cpu_ptr(&vswap_local.current_cluster[nth], cpu);
-	return xchg(ci, NULL);
-}
-
-/* Returns the @nth current cluster of a CPU. Lockless, so the answer may be stale. */
-struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth)
-{
-	if (!cpu_possible(cpu))
-		return NULL;
-	return READ_ONCE(*per_cpu_ptr(&vswap_local.current_cluster[nth], cpu));
-}
 
 /* Capacity: what reclaim asks before it looks at anonymous memory */
 

@@ -626,11 +626,7 @@ void vswap_tables_move(struct swap_cluster_info *to, struct swap_cluster_info *f
 void vswap_tables_count(struct swap_cluster_info *ci, int nr);
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align);
 void *vswap_header_alloc(gfp_t gfp);
-void *vswap_chunk_alloc(gfp_t gfp);
-void *vswap_extend_alloc(gfp_t gfp);
 unsigned long vswap_id_table_size(void);
-struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth);
-struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth);
 int vswap_kunit_set_max(unsigned long max);
 void vswap_note_ever_on(void);
 int vswap_unuse(void);

@@ -357,25 +357,6 @@ bool vswap_swapin_is_zero(swp_entry_t entry)
 	return swp_tb_is_countable(swp_tb) && (swp_tb & SWP_TB_ZERO_FLAG);
 }
 
-void vswap_swapin_trace(const struct vswap_decision *decision)
-{
-	trace_vswap_swapin_plan(decision);
-}
-
-/*
- * Returns the large orders below PMD_ORDER that a folio for a fault may have, by
- * the VMA and the THP settings.
- */
-unsigned long vswap_fault_orders(struct vm_fault *vmf)
-{
-	struct vm_area_struct *vma = vmf->vma;
-
-	/* With userfaultfd, each page has to fault for itself. */
-	if (userfaultfd_armed(vma))
-		return 0;
-	return thp_vma_allowable_orders(vma, vma->vm_flags, TVA_PAGEFAULT, BIT(PMD_ORDER) - 1);
-}
-
 /*
  * Body of Fault::used() in rust/mm/ffi/fault.rs. Returns -1 for None. Takes no
  * lock, because a sample may be inexact.
@@ -496,10 +477,6 @@ static struct attribute *vswap_swapin_attrs[] = {
 	NULL,
 };
 
-static const struct attribute_group vswap_swapin_attr_group = {
-	.attrs = vswap_swapin_attrs,
-};
-
 /* A file of stats/, and the event that it counts. */
 struct vswap_swapin_stat {
 	struct kobj_attribute attr;
@@ -551,14 +528,9 @@ static struct attribute *vswap_swapin_stats_attrs[] = {
 /* Each event has a file. */
 static_assert(ARRAY_SIZE(vswap_swapin_stats_attrs) == NR_VSWAP_SWAPIN_EVENTS + 1);
 
-static const struct attribute_group vswap_swapin_stats_attr_group = {
-	.name = "stats",
-	.attrs = vswap_swapin_stats_attrs,
-};
-
 static const struct attribute_group * const vswap_swapin_attr_groups[] = {
-	&vswap_swapin_attr_group,
-	&vswap_swapin_stats_attr_group,
+	&(const struct attribute_group) { .attrs = vswap_swapin_attrs },
+	&(const struct attribute_group) { .name = "stats", .attrs = vswap_swapin_stats_attrs },
 	NULL,
 };
 

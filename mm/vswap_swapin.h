@@ -485,8 +485,6 @@ static inline void vswap_swapin_count(unsigned int event)
 
 /* C functions that Rust calls */
 bool vswap_swapin_is_zero(swp_entry_t entry);
-void vswap_swapin_trace(const struct vswap_decision *decision);
-unsigned long vswap_fault_orders(struct vm_fault *vmf);
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned int nr,
 		     unsigned int step, bool run);
 

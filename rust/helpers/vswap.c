@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
+/* Defines a helper that returns @value, and one that only makes a @call. */
+#define MM_HELPER(type, name, args, value)					\
+	__rust_helper type rust_helper_##name args { return value; }
+#define MM_VOID_HELPER(name, args, call)					\
+	__rust_helper void rust_helper_##name args { call; }
+
 /*
  * The inline functions of the swap table and of swap entries. The tests in
  * rust/mm/tests/swap_table_kunit.rs use them to check the words that Rust makes
@@ -13,17 +19,10 @@
 #include "../../mm/swap.h"
 #include "../../mm/swap_table.h"
 
-__rust_helper unsigned long rust_helper_pfn_to_swp_tb(unsigned long pfn,
-						      unsigned char flags)
-{
-	return pfn_to_swp_tb(pfn, flags);
-}
-
-__rust_helper unsigned long rust_helper_folio_to_swp_tb(struct folio *folio,
-							unsigned char flags)
-{
-	return folio_to_swp_tb(folio, flags);
-}
+MM_HELPER(unsigned long, pfn_to_swp_tb, (unsigned long pfn, unsigned char flags),
+	  pfn_to_swp_tb(pfn, flags))
+MM_HELPER(unsigned long, folio_to_swp_tb, (struct folio *folio, unsigned char flags),
+	  folio_to_swp_tb(folio, flags))
 
 /* Returns the word for the shadow xa_mk_value(@value), or with @null, for NULL. */
 __rust_helper unsigned long
@@ -43,46 +42,17 @@ __rust_helper unsigned int rust_helper_vswap_swp_tb_seen(unsigned long swp_tb)
 	       swp_tb_is_countable(swp_tb) << 4;
 }
 
-__rust_helper struct folio *rust_helper_swp_tb_to_folio(unsigned long swp_tb)
-{
-	return swp_tb_to_folio(swp_tb);
-}
-
-__rust_helper void *rust_helper_swp_tb_to_shadow(unsigned long swp_tb)
-{
-	return swp_tb_to_shadow(swp_tb);
-}
-
-__rust_helper unsigned char rust_helper___swp_tb_get_flags(unsigned long swp_tb)
-{
-	return __swp_tb_get_flags(swp_tb);
-}
-
-__rust_helper int rust_helper_swp_tb_get_count(unsigned long swp_tb)
-{
-	return swp_tb_get_count(swp_tb);
-}
-
-__rust_helper unsigned long rust_helper___swp_tb_mk_count(unsigned long swp_tb,
-							  int count)
-{
-	return __swp_tb_mk_count(swp_tb, count);
-}
-
-__rust_helper softleaf_t rust_helper_vswap_through_pte(softleaf_t entry)
-{
-	return softleaf_from_pte(softleaf_to_pte(entry));
-}
-
-__rust_helper void rust_helper_vswap_migrate_disable(void)
-{
-	migrate_disable();
-}
-
-__rust_helper void rust_helper_vswap_migrate_enable(void)
-{
-	migrate_enable();
-}
+MM_HELPER(struct folio *, swp_tb_to_folio, (unsigned long swp_tb), swp_tb_to_folio(swp_tb))
+MM_HELPER(void *, swp_tb_to_shadow, (unsigned long swp_tb), swp_tb_to_shadow(swp_tb))
+MM_HELPER(unsigned char, __swp_tb_get_flags, (unsigned long swp_tb),
+	  __swp_tb_get_flags(swp_tb))
+MM_HELPER(int, swp_tb_get_count, (unsigned long swp_tb), swp_tb_get_count(swp_tb))
+MM_HELPER(unsigned long, __swp_tb_mk_count, (unsigned long swp_tb, int count),
+	  __swp_tb_mk_count(swp_tb, count))
+MM_HELPER(softleaf_t, vswap_through_pte, (softleaf_t entry),
+	  softleaf_from_pte(softleaf_to_pte(entry)))
+MM_VOID_HELPER(vswap_migrate_disable, (void), migrate_disable())
+MM_VOID_HELPER(vswap_migrate_enable, (void), migrate_enable())
 
 #endif /* CONFIG_RUST_VSWAP_KUNIT_TEST */
 
@@ -108,10 +78,8 @@ __rust_helper void rust_helper_vswap_migrate_enable(void)
 
 /* Clusters */
 
-__rust_helper void *rust_helper_vswap_ci_table_rcu(struct swap_cluster_info *ci)
-{
-	return rcu_dereference(ci->table);
-}
+MM_HELPER(void *, vswap_ci_table_rcu, (struct swap_cluster_info *ci),
+	  rcu_dereference(ci->table))
 
 /* Returns the cgroup id of a slot that is being freed, and clears it. */
 __rust_helper unsigned short
@@ -143,57 +111,35 @@ rust_helper_vswap_ci_set_ids(struct swap_cluster_info *ci, unsigned int ci_off,
 #endif
 }
 
-__rust_helper void
-rust_helper_vswap_lists_move(struct swap_cluster_info *ci, struct list_head *list)
-{
-	list_move(&ci->list, list);
-}
+MM_HELPER(void *, vswap_chunk_alloc, (gfp_t gfp), kcalloc(VSWAP_CHUNK, sizeof(void *), gfp))
+MM_HELPER(void *, vswap_extend_alloc, (gfp_t gfp),
+	  kcalloc(SWAPFILE_CLUSTER, sizeof(unsigned int), gfp))
+MM_VOID_HELPER(vswap_lists_move, (struct swap_cluster_info *ci, struct list_head *list),
+	       list_move(&ci->list, list))
+MM_HELPER(bool, vswap_list_empty, (const struct list_head *list), list_empty(list))
+MM_VOID_HELPER(vswap_lists_del, (struct swap_cluster_info *ci), list_del_init(&ci->list))
+MM_VOID_HELPER(vswap_used_add, (long nr), vswap_used_add(nr))
 
-__rust_helper void rust_helper_vswap_lists_del(struct swap_cluster_info *ci)
-{
-	list_del_init(&ci->list);
-}
+/* The callers of vswap_local_get() and vswap_local_set() hold this lock. */
+MM_VOID_HELPER(vswap_local_lock, (void), local_lock(&vswap_local.lock))
+MM_VOID_HELPER(vswap_local_unlock, (void), local_unlock(&vswap_local.lock))
+MM_HELPER(struct swap_cluster_info *, vswap_local_get, (unsigned int nth),
+	  this_cpu_read(vswap_local.current_cluster[nth]))
+MM_VOID_HELPER(vswap_local_set, (unsigned int nth, struct swap_cluster_info *ci),
+	       this_cpu_write(vswap_local.current_cluster[nth], ci))
 
-__rust_helper void rust_helper_vswap_used_add(long nr)
-{
-	vswap_used_add(nr);
-}
+/* Of any CPU. The first is for an offline CPU. Both return NULL for a CPU that is not possible. */
+MM_HELPER(struct swap_cluster_info *, vswap_local_take, (unsigned int cpu, unsigned int nth),
+	  !cpu_possible(cpu) ? NULL :
+	  xchg(per_cpu_ptr(&vswap_local.current_cluster[nth], cpu), NULL))
 
-__rust_helper unsigned long rust_helper_vswap_used_read(void)
-{
-	long used = atomic_long_read(&vswap_used_slots);
-
-	return max(used, 0L);
-}
-
-/* The callers of vswap_local_get() and vswap_local_set() below hold this lock. */
-__rust_helper void rust_helper_vswap_local_lock(void)
-{
-	local_lock(&vswap_local.lock);
-}
-
-__rust_helper void rust_helper_vswap_local_unlock(void)
-{
-	local_unlock(&vswap_local.lock);
-}
-
-__rust_helper struct swap_cluster_info *rust_helper_vswap_local_get(unsigned int nth)
-{
-	return this_cpu_read(vswap_local.current_cluster[nth]);
-}
-
-__rust_helper void
-rust_helper_vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
-{
-	this_cpu_write(vswap_local.current_cluster[nth], ci);
-}
+MM_HELPER(struct swap_cluster_info *, vswap_local_peek, (unsigned int cpu, unsigned int nth),
+	  !cpu_possible(cpu) ? NULL :
+	  READ_ONCE(*per_cpu_ptr(&vswap_local.current_cluster[nth], cpu)))
 
 /* Folios */
 
-__rust_helper unsigned long rust_helper_vswap_folio_pfn(const struct folio *folio)
-{
-	return folio_pfn(folio);
-}
+MM_HELPER(unsigned long, vswap_folio_pfn, (const struct folio *folio), folio_pfn(folio))
 
 /* Records that the swap cache has the folio, and takes a reference for each page. */
 __rust_helper void
@@ -218,20 +164,10 @@ __rust_helper struct folio *rust_helper_vswap_folio_lock_cached(struct folio *fo
 	return NULL;
 }
 
-__rust_helper bool rust_helper_vswap_folio_large_unused(const struct folio *folio)
-{
-	return folio_test_large(folio) && !folio_test_anon(folio) && !folio_test_dirty(folio);
-}
-
-__rust_helper bool rust_helper_vswap_folio_uptodate(const struct folio *folio)
-{
-	return folio_test_uptodate(folio);
-}
-
-__rust_helper bool rust_helper_vswap_storage_suspended(void)
-{
-	return pm_suspended_storage();
-}
+MM_HELPER(bool, vswap_folio_large_unused, (const struct folio *folio),
+	  folio_test_large(folio) && !folio_test_anon(folio) && !folio_test_dirty(folio))
+MM_HELPER(bool, vswap_folio_uptodate, (const struct folio *folio), folio_test_uptodate(folio))
+MM_HELPER(bool, vswap_storage_suspended, (void), pm_suspended_storage())
 
 /* Leaves the references of the swap cache to the caller, which drops them. */
 __rust_helper void rust_helper_vswap_folio_leave_cache(struct folio *folio)
@@ -249,10 +185,7 @@ __rust_helper void rust_helper_vswap_folio_count_cached(struct folio *folio, boo
 }
 
 /* Returns the folio of a page frame, without a reference. May be stale. */
-__rust_helper struct folio *rust_helper_vswap_pfn_folio(unsigned long pfn)
-{
-	return pfn_folio(pfn);
-}
+MM_HELPER(struct folio *, vswap_pfn_folio, (unsigned long pfn), pfn_folio(pfn))
 
 __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
 {
@@ -267,16 +200,8 @@ __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
  * Returns the cgroup of @folio, or the root if it is not charged. Returns NULL without
  * memory cgroups. Caller is in an RCU section.
  */
-__rust_helper struct mem_cgroup *rust_helper_vswap_folio_memcg(struct folio *folio)
-{
-#ifdef CONFIG_MEMCG
-	if (mem_cgroup_disabled())
-		return NULL;
-	return folio_memcg(folio) ?: root_mem_cgroup;
-#else
-	return NULL;
-#endif
-}
+MM_HELPER(struct mem_cgroup *, vswap_folio_memcg, (struct folio *folio),
+	  mem_cgroup_disabled() ? NULL : folio_memcg(folio) ?: root_mem_cgroup)
 
 __rust_helper struct vswap_refusals *
 rust_helper_vswap_refusals_of(struct mem_cgroup *memcg)
@@ -308,29 +233,19 @@ rust_helper_vswap_memcg_limits(struct mem_cgroup *memcg, struct vswap_limits *li
 	return parent_mem_cgroup(memcg);
 }
 
-__rust_helper void rust_helper_vswap_memcg_flush_stats(struct mem_cgroup *memcg)
-{
-	mem_cgroup_flush_stats(memcg);
-}
+MM_VOID_HELPER(vswap_memcg_flush_stats, (struct mem_cgroup *memcg),
+	       mem_cgroup_flush_stats(memcg))
 
 __rust_helper void rust_helper_vswap_memcg_count_swap_max(struct mem_cgroup *memcg)
 {
-#ifdef CONFIG_MEMCG
 	memcg_memory_event(memcg, MEMCG_SWAP_MAX);
 	memcg_memory_event(memcg, MEMCG_SWAP_FAIL);
-#endif
 }
 
 /* Returns true in reclaim, not for MADV_PAGEOUT (it sets no reclaim_state). */
-__rust_helper bool rust_helper_vswap_in_reclaim(void)
-{
-	return current->reclaim_state;
-}
+MM_HELPER(bool, vswap_in_reclaim, (void), current->reclaim_state)
 
-__rust_helper bool rust_helper_vswap_have_free(void)
-{
-	return vswap_have_free();
-}
+MM_HELPER(bool, vswap_have_free, (void), vswap_have_free())
 
 /*
  * Returns true if a device that is on has the slot. Accepts any type and offset.
@@ -344,20 +259,10 @@ __rust_helper bool rust_helper_vswap_device_has(unsigned int type, unsigned int 
 	return si && offset && offset < READ_ONCE(si->max) && !percpu_ref_is_dying(&si->users);
 }
 
-__rust_helper void rust_helper_vswap_put_device(struct swap_info_struct *si)
-{
-	put_swap_device(si);
-}
-
-__rust_helper bool rust_helper_vswap_devices_full(void)
-{
-	return vm_swap_full();
-}
-
-__rust_helper void rust_helper_vswap_invalidate_tags(unsigned long offset)
-{
-	arch_swap_invalidate_page(SWP_VSWAP, offset);
-}
+MM_VOID_HELPER(vswap_put_device, (struct swap_info_struct *si), put_swap_device(si))
+MM_HELPER(bool, vswap_devices_full, (void), vm_swap_full())
+MM_VOID_HELPER(vswap_invalidate_tags, (unsigned long offset),
+	       arch_swap_invalidate_page(SWP_VSWAP, offset))
 
 /* Swap-in */
 
@@ -368,10 +273,8 @@ __rust_helper void rust_helper_vswap_invalidate_tags(unsigned long offset)
 #include <trace/events/vswap.h>
 #include "../../mm/vswap_swapin.h"
 
-__rust_helper atomic_long_t *rust_helper_vswap_record_of(const void *owner)
-{
-	return &vswap_records[hash_ptr(owner, VSWAP_RECORD_BITS)];
-}
+MM_HELPER(atomic_long_t *, vswap_record_of, (const void *owner),
+	  &vswap_records[hash_ptr(owner, VSWAP_RECORD_BITS)])
 
 __rust_helper unsigned char rust_helper_vswap_hint_of(const struct vm_area_struct *vma)
 {
@@ -382,22 +285,8 @@ __rust_helper unsigned char rust_helper_vswap_hint_of(const struct vm_area_struc
 	return vma->vm_flags & VM_RAND_READ ? 2 : 0;
 }
 
-__rust_helper bool rust_helper_vswap_fault_is_own(const struct vm_fault *vmf)
-{
-	return current->mm == vmf->vma->vm_mm;
-}
-
-__rust_helper bool rust_helper_vswap_any_slow(void)
-{
-	unsigned int type, last = READ_ONCE(vswap_highest_type);
-
-	for (type = 0; type <= last; type++) {
-		if (atomic_long_read(&vswap_nr_slots[type]) &&
-		    !(vswap_device_flags(type) & SWP_SYNCHRONOUS_IO))
-			return true;
-	}
-	return false;
-}
+MM_HELPER(bool, vswap_fault_is_own, (const struct vm_fault *vmf),
+	  current->mm == vmf->vma->vm_mm)
 
 /* Excludes PMD_ORDER, which is set by default and never used for swap-in. */
 __rust_helper unsigned long rust_helper_vswap_anon_orders(void)
@@ -413,15 +302,16 @@ __rust_helper unsigned long rust_helper_vswap_anon_orders(void)
 #endif
 }
 
-__rust_helper bool rust_helper_vswap_swapin_is_traced(void)
-{
-	return trace_vswap_swapin_plan_enabled();
-}
+/* With userfaultfd, each page has to fault for itself. */
+MM_HELPER(unsigned long, vswap_fault_orders, (struct vm_fault *vmf),
+	  userfaultfd_armed(vmf->vma) ? 0 :
+	  thp_vma_allowable_orders(vmf->vma, vmf->vma->vm_flags, TVA_PAGEFAULT,
+				   BIT(PMD_ORDER) - 1))
 
-__rust_helper void rust_helper_vswap_swapin_count(unsigned int event)
-{
-	vswap_swapin_count(event);
-}
+MM_VOID_HELPER(vswap_swapin_trace, (const struct vswap_decision *decision),
+	       trace_vswap_swapin_plan(decision))
+MM_HELPER(bool, vswap_swapin_is_traced, (void), trace_vswap_swapin_plan_enabled())
+MM_VOID_HELPER(vswap_swapin_count, (unsigned int event), vswap_swapin_count(event))
 
 #endif /* CONFIG_RUST_VSWAP_SWAPIN */
 #endif /* CONFIG_RUST_VSWAP */

@@ -47,6 +47,7 @@ use crate::{
         },
         cluster_list::{
             Kind,
+            Lists,
             Local, //
         },
         device_slot,
@@ -587,6 +588,13 @@ c_exports! {
             place.write(stats::collect());
         }
     }
+}
+
+/// Returns true if a cluster that is bound to the device of type `ty` has free slots for a folio of
+/// `order`. Takes no lock, so the answer may be stale.
+#[export]
+extern "C" fn vswap_has_partial(ty: c_uint, order: c_uint) -> bool {
+    Lists::of(Some(ty as u8)).is_some_and(|lists| lists.have_room(order))
 }
 
 /// Puts the clusters that an offline CPU allocated from on the lists of clusters. This is the

@@ -81,6 +81,11 @@ pub(crate) struct List(
 
 to_c!(&List => *mut bindings::list_head = |this| core::ptr::from_ref(this).cast_mut().cast());
 
+c_functions! {
+    // C reads the head of the list once.
+    safe fn is_empty(list: &List) -> bool = vswap_list_empty;
+}
+
 /// The lists of clusters that are bound to one device, or of unbound clusters: C's `struct
 /// vswap_cluster_lists`.
 #[repr(C)]
@@ -99,6 +104,14 @@ impl DeviceLists {
     /// of that order. Returns `None` if the order is too large.
     pub(crate) fn partial(&self, order: u32) -> Option<&List> {
         self.partial.get(order as usize)
+    }
+
+    /// Returns true if a cluster has free slots for a folio of `order`. Takes no lock, so the
+    /// answer may be stale.
+    pub(crate) fn have_room(&self, order: u32) -> bool {
+        let any = |order| self.partial(order).is_some_and(|list| !is_empty(list));
+        // A single page fits in a cluster of any order.
+        any(order) || order == 0 && ((1..NR_ORDERS).any(any) || !is_empty(&self.frag))
     }
 
     /// Returns the list of clusters with free slots, but without a free run for a folio of their

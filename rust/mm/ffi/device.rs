@@ -371,6 +371,14 @@ pub(crate) fn is_fast(ty: u32) -> bool {
     flags(ty) & bindings::SWP_SYNCHRONOUS_IO as usize != 0
 }
 
+/// Returns true if a device without synchronous I/O backs virtual slots. Takes no lock, so the
+/// answer may be stale.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[inline]
+pub(crate) fn any_slow() -> bool {
+    (0..=highest_type().load(Relaxed)).any(|ty| in_use(ty as u8) != 0 && !is_fast(ty))
+}
+
 /// Returns true if `slot` names the virtual slot at `offset`. Without `bound`, the reverse map
 /// word of `slot` must name the virtual slot. With `bound`, the binding of the device cluster must
 /// name it. Returns false if the device is off. Caller holds the lock of the virtual cluster.
@@ -382,6 +390,8 @@ pub(crate) fn is_for(slot: PhysSlot, offset: usize, bound: bool) -> bool {
 c_statics! {
     safe fn nr_slots() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_slots;
     safe fn nr_bound() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_bound;
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+    safe fn highest_type() -> &Atomic<u32> = vswap_highest_type;
     safe fn nr_free() -> &Atomic<i64> = nr_swap_pages.counter;
     safe fn nr_total() -> &Atomic<isize> = total_swap_pages;
 }
@@ -427,6 +437,7 @@ pub(crate) fn any_bound(ty: Option<u8>) -> bool {
 }
 
 /// Returns how many slots of the device of type `ty` back virtual slots.
+#[inline]
 fn in_use(ty: u8) -> i64 {
     let counter = nr_slots().get(usize::from(ty));
     counter.map_or(0, |counter| counter.0.load(Relaxed))

@@ -93,9 +93,6 @@ pub(crate) fn max_order() -> u32 {
 }
 
 c_functions! {
-    /// Returns true if a device without synchronous I/O backs virtual slots. Takes no lock, so the
-    /// answer may be stale.
-    pub(crate) safe fn any_slow_device() -> bool = vswap_any_slow;
     /// Returns a bit mask of the orders below `PMD_ORDER` that sysfs sets to always, madvise or
     /// inherit for anonymous memory. Returns 0 without `CONFIG_TRANSPARENT_HUGEPAGE`.
     pub(crate) safe fn anon_orders() -> usize = vswap_anon_orders;

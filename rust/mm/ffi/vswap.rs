@@ -681,6 +681,7 @@ pub(crate) fn try_reclaim(offset: usize) -> u32 {
 
 c_statics! {
     safe fn half_max() -> &Atomic<usize> = vswap_half_max;
+    safe fn used_slots() -> &Atomic<i64> = vswap_used_slots.counter;
 }
 
 /// The number of slots in use in all clusters. C has a counter for each CPU, because all CPUs
@@ -691,8 +692,11 @@ impl SlotUsage {
     c_functions! {
         /// Adds `nr` to the number of slots in use. `nr` is negative when slots are freed.
         pub(crate) safe fn change(nr: c_long) = vswap_used_add;
-        /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
-        pub(crate) safe fn estimate() -> usize = vswap_used_read;
+    }
+
+    /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
+    pub(crate) fn estimate() -> usize {
+        used_slots().load(Relaxed).max(0) as usize
     }
 
     /// Stores half of the maximum number of slots for C, which tests whether more are in use.

@@ -106,7 +106,7 @@ impl Place {
 #[inline]
 pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     if entry.entry().is_virtual() {
-        if fault::any_slow_device() {
+        if device::any_slow() {
             Devices::Mixed
         } else {
             Devices::Fast
@@ -138,7 +138,7 @@ pub(crate) fn is_on_slow(entry: HeldEntry<'_>) -> bool {
 #[inline]
 pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     if entry.entry().is_virtual() {
-        return fault::any_slow_device();
+        return device::any_slow();
     }
     if fast {
         return false;
