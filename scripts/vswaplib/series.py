@@ -53,7 +53,9 @@ MISTAKEN = {
         "do_swap_page() has no variable to pass to a function where the macro is empty",
     ("MACRO_ARG_UNUSED", r"\+?#define zswap_free_slots\("):
         "arguments of an empty inline function would change the registers of its caller",
-    ("MACRO_ARG_REUSE", r"\+?#define VSWAP_SWITCH\("):
+    ("COMPLEX_MACRO", r"\+?#define MM_HELPER\("):
+        "the definition of a function cannot be in parentheses",
+    ("MACRO_ARG_REUSE", r"\+?#define VSWAP_(SWITCH|STAT)\("):
         "the argument is the name of a member, and has no side effects",
     ("OPEN_ENDED_LINE", r'\+?\tTP_\w+\($'): "that is how TRACE_EVENT() is written",
     ("PARENTHESIS_ALIGNMENT", r'\+?\tTP_PROTO\('): "that is how TRACE_EVENT() is written",

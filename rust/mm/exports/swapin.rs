@@ -108,8 +108,8 @@ c_exports! {
         matches!(Kept::of(owner).get().probe(), Some((page, _)) if page == first as u64)
     }
 
-    /// Returns how many neighbours of its page a fault may map: see [`plan::neighbours`]. `armed` is
-    /// true if userfaultfd wants a fault for each page of the VMA.
+    /// Returns how many neighbours of its page a fault may map: see [`plan::neighbours`]. `armed`
+    /// is true if userfaultfd wants a fault for each page of the VMA.
     fn vswap_rs_swapin_neighbours(
         fault: Option<Fault<'_>> = *mut bindings::vm_fault,
         armed: bool = bool

@@ -590,8 +590,8 @@ c_exports! {
     }
 }
 
-/// Returns true if a cluster that is bound to the device of type `ty` has free slots for a folio of
-/// `order`. Takes no lock, so the answer may be stale.
+/// Returns true if a cluster that is bound to the device of type `ty` has free slots for a folio
+/// of `order`. Takes no lock, so the answer may be stale.
 #[export]
 extern "C" fn vswap_has_partial(ty: c_uint, order: c_uint) -> bool {
     Lists::of(Some(ty as u8)).is_some_and(|lists| lists.have_room(order))
