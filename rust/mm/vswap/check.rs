@@ -10,9 +10,9 @@
 //! - the pages that zswap stores for a cluster, and the pages of the cluster in the order of
 //!   writeback.
 //!
-//! The result of [`all`] is meaningful only if no task swaps meanwhile,
-//! because slots are taken and freed in steps. [`is_mutual`] checks one slot before each read and
-//! write of a page on a device, while other tasks swap.
+//! The result of [`all`] is meaningful only if no task swaps meanwhile, because slots are taken
+//! and freed in steps. [`is_mutual`] checks one slot before each read and write of a page on a
+//! device, while other tasks swap.
 
 #![forbid(unsafe_code)]
 
