@@ -139,8 +139,12 @@ fn names_back(cluster: &LockedCluster<'_>, off: u32) -> bool {
 ///
 /// The cluster must be locked for this, because a task that ends its binding writes the backing
 /// word before the reverse map word. This only tries to lock it, because the caller may be the end
-/// of an I/O request, in an interrupt, or may have locked it. Returns true if it is locked.
+/// of an I/O request, in an interrupt, or may have locked it. Returns true if it is locked. Without
+/// SMP, a spinlock cannot tell whether it is locked, so this returns true.
 pub(crate) fn is_mutual(cluster: &'static Cluster, off: u32) -> bool {
+    if cfg!(not(CONFIG_SMP)) {
+        return true;
+    }
     match cluster.try_lock() {
         Some(guard) => names_back(&guard, off),
         None => true,
