@@ -1097,6 +1097,7 @@ class Series(Toy):
                     ("EXECUTE_PERMISSIONS", "new file mode 100755"),
                     ("MACRO_ARG_UNUSED", "+#define vswap_fault_begin(a)"),
                     ("MACRO_ARG_UNUSED", "+#define zswap_free_slots(a)"),
+                    ("COMPLEX_MACRO", "+#define MM_HELPER(a, b, c)"),
                     ("MACRO_ARG_REUSE", "+#define VSWAP_SWITCH(a)"),
                     ("OPEN_ENDED_LINE", "+\tTP_STRUCT__entry("),
                     ("PARENTHESIS_ALIGNMENT", "+\tTP_PROTO(a,"))

@@ -10,7 +10,6 @@ import io
 import itertools
 import json
 import math
-import os
 import pathlib
 import re
 import subprocess
@@ -882,11 +881,6 @@ class Builds(Folder):
         # The next kernel is built nevertheless, and fails here, too.
         pool.submit(int).result()
         self.assertEqual(len(self.made), 4)
-
-    def test_the_background_leaves_the_others_their_priority(self):
-        before = os.nice(0)
-        self.assertEqual(self.begun().submit(os.nice, 0).result(), 19)
-        self.assertEqual(os.nice(0), before)
 
     def test_all_kernels_of_a_run_are_begun(self):
         steps = testrun.steps(full=True)

@@ -2,7 +2,6 @@
 """Configures and builds the kernel variants."""
 
 import concurrent.futures
-import os
 import re
 import time
 
@@ -121,8 +120,6 @@ _begun = {}
 
 def begin(pool, variants):
     """Lets the thread of `pool` build kernels in this order. ensure() waits for them."""
-    # Run what the main thread does first. This is the priority of one thread and its commands.
-    pool.submit(os.nice, 19)
     _begun.update({variant: pool.submit(_build, variant, False) for variant in variants})
 
 

@@ -500,7 +500,7 @@ none_left() {
 		echo "$layer_was" > $VSWAP/enabled
 		sleep 0.2
 	fi
-	is "$1: no slot is in use" "$(slots used)" -eq 0
+	is "$1: no slot is in use" "$(slots used)" -eq 0 || note "$(grep . $VSWAP/stats/*)"
 	is "$1: no table is left" "$(slots clusters)" -eq 0
 	is "$1: nothing is stored" "$(stored)" -eq 0
 	# Pages of physical entries may be in the swap cache only, too. Drain does not free their
