@@ -705,17 +705,23 @@ bool vswap_corrupt(unsigned int type)
 	unsigned long index = 0, voffset, offset;
 	bool bound = vswap_next_bound(type, &index);
 	struct swap_cluster_info *ci;
+	bool found;
 
 	offset = bound ? (index - 1) * SWAPFILE_CLUSTER : vswap_next_slot(type, 0, &voffset);
 	if (!bound && !offset)
 		return false;
 	ci = swap_cluster_lock(si, offset);
+	/* The cluster may have been unbound, or the slot freed, before it was locked. */
 	if (bound)
-		ci->vswap_owner ^= BIT(31);
+		found = vswap_is_bound(ci);
 	else
+		found = swap_table_get(ci, offset % SWAPFILE_CLUSTER) == vswap_mk_rmap(voffset);
+	if (found && bound)
+		ci->vswap_owner ^= BIT(31);
+	else if (found)
 		__swap_table_set(ci, offset % SWAPFILE_CLUSTER, vswap_mk_rmap(voffset ^ 1));
 	swap_cluster_unlock(ci);
-	return true;
+	return found;
 }
 #endif
 

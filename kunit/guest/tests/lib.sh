@@ -488,9 +488,13 @@ swap_loads() {
 # none_left WHAT: check that no virtual slot, no table and no stored page is left. Devices must be
 # empty, except for slots of pages in the swap cache.
 none_left() {
-	for i in 1 2 3 4 5 6 7 8 9 10; do
-		[ "$(slots used)$(slots clusters)$(stored)$(used)" = 0000 ] && break
+	# khugepaged may hold the memory of a process that has ended, and free it later. On a busy
+	# machine that takes some seconds.
+	i=0
+	while [ "$(slots used)$(slots clusters)$(stored)$(used)" != 0000 ] && [ $i -lt 100 ]; do
+		[ $i -ge 10 ] && [ "$(slots used)" -eq "$(slots cached)" ] && break
 		sleep 0.2
+		i=$((i + 1))
 	done
 	# Readahead may have read pages of a process that has ended. They are in the swap cache
 	# only, and keep their slots until reclaim or this drain frees them.

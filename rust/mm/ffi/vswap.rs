@@ -11,6 +11,7 @@ use crate::{
             FromC,
             Refines, //
         },
+        cluster::Setup,
         folio::{
             Folio,
             LockedFolio,
@@ -69,9 +70,20 @@ pub(crate) fn is_on() -> bool {
     enabled().load(Relaxed) != 0
 }
 
-/// Sets whether vswap is on.
-pub(crate) fn set_on(on: bool) {
-    enabled().store(on.into(), Relaxed);
+impl Setup<'_> {
+    c_guarded! {
+        /// Lets C call Rust for virtual entries from now on, and turns on the swap-in policy
+        /// unless sysfs has set it. Warns and does nothing if vswap is not set up. May sleep.
+        pub(crate) safe fn note_ever_on(&self) = vswap_note_ever_on;
+        /// Swaps in all pages that have virtual entries. Returns an error such as `ENOMEM` or
+        /// `EINTR` if some are left. Sleeps.
+        pub(crate) safe fn unuse(&self) -> Result = vswap_unuse_all;
+    }
+
+    /// Sets whether vswap is on.
+    pub(crate) fn set_on(&self, on: bool) {
+        enabled().store(on.into(), Relaxed);
+    }
 }
 
 /// Returns the number of slots that a device may have, so that their offsets fit in a PTE.
@@ -80,12 +92,6 @@ pub(crate) fn largest_device() -> usize {
 }
 
 c_functions! {
-    /// Lets C call Rust for virtual entries from now on, and turns on the swap-in policy unless
-    /// sysfs has set it. Warns and does nothing if vswap is not set up. May sleep.
-    pub(crate) safe fn note_ever_on() = vswap_note_ever_on;
-    /// Swaps in all pages that have virtual entries. Returns an error such as `ENOMEM` or `EINTR`
-    /// if some are left. Sleeps.
-    pub(crate) safe fn unuse() -> Result = vswap_unuse_all;
     /// Returns true if this task is in reclaim of a node or a cgroup, directly or as kswapd.
     /// Returns false for `MADV_PAGEOUT`.
     pub(crate) safe fn in_reclaim() -> bool = vswap_in_reclaim;

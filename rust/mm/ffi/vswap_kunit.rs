@@ -17,7 +17,7 @@ use kernel::{
 pub(crate) fn setup() -> Result {
     // SAFETY: C requires nothing. It takes `vswap_mutex`, which serializes the setup and changes
     // of the mode.
-    to_result(unsafe { bindings::vswap_kunit_set_max(0) })?;
+    to_result(unsafe { bindings::vswap_kunit_set_max(usize::MAX) })?;
     set_default_max_slots();
     Ok(())
 }

@@ -106,6 +106,7 @@ pub(crate) fn set_max_slots(max: usize) {
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 pub(crate) fn set_default_max_slots() {
     MAX_CLUSTERS.store(DEFAULT, Relaxed);
+    limit();
 }
 
 /// Returns the maximum number of slots: that of [`limit`] clusters.

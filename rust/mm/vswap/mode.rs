@@ -45,23 +45,23 @@ pub(crate) fn set_up(setup: &Setup<'_>) -> Result {
 pub(crate) fn switch(setup: &Setup<'_>, on: bool) -> Result {
     if on {
         set_up(setup)?;
-        vswap::note_ever_on();
+        setup.note_ever_on();
     }
-    vswap::set_on(on);
+    setup.set_on(on);
     Ok(())
 }
 
 /// Turns vswap off, and swaps in all pages that have virtual entries. On error, restores the mode,
 /// because memory may be full. The pages that were swapped in stay in memory, and another call
 /// continues with the rest. Sleeps.
-pub(crate) fn drain(_setup: &Setup<'_>) -> Result {
+pub(crate) fn drain(setup: &Setup<'_>) -> Result {
     let was_on = vswap::is_on();
-    vswap::set_on(false);
+    setup.set_on(false);
     // Wait for allocations that have not seen the new mode, so that the walk finds their slots.
     slot_alloc::quiesce();
-    let result = vswap::unuse();
+    let result = setup.unuse();
     if result.is_err() {
-        vswap::set_on(was_on);
+        setup.set_on(was_on);
     }
     result
 }

@@ -766,7 +766,9 @@ impl Backing {
         if !fits(word, SLOT_OFFSET_END) {
             return Err(Corrupt::Reserved);
         }
-        PhysSlot::of_word(word).map(Self::Phys).ok_or(Corrupt::SlotType)
+        PhysSlot::of_word(word)
+            .map(Self::Phys)
+            .ok_or(Corrupt::SlotType)
     }
 
     /// Decodes the backing word of a device slot. Returns `None` for any other word.
