@@ -161,6 +161,13 @@ macro_rules! tests {
                 (kept, any::<bool>()).prop_map(|(kept, referenced)| Record { kept, referenced })
             }
 
+            fn phys<E>(backing: Result<Backing, E>) -> Option<PhysSlot> {
+                match backing {
+                    Ok(Backing::Phys(slot)) => Some(slot),
+                    _ => None,
+                }
+            }
+
             fn backing() -> impl Strategy<Value = Backing> {
                 prop_oneof![
                     Just(Backing::None),
@@ -259,9 +266,11 @@ macro_rules! tests {
 
                 #[test]
                 fn backing_words_are_canonical(word in words()) {
-                    if let Ok(backing) = Backing::decode(word) {
+                    let backing = Backing::decode(word);
+                    if let Ok(backing) = backing {
                         prop_assert_eq!(backing.encode(), word);
                     }
+                    prop_assert_eq!(Backing::decode_phys(word), phys(backing));
                 }
 
                 // Faithful: no two values have the same word.
@@ -281,6 +290,7 @@ macro_rules! tests {
                 #[test]
                 fn backings_round_trip(backing in backing()) {
                     prop_assert_eq!(Backing::decode(backing.encode()), Ok(backing));
+                    prop_assert_eq!(Backing::decode_phys(backing.encode()), phys(Ok(backing)));
                 }
 
                 // The bits are where the pictures show them.

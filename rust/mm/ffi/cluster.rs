@@ -249,7 +249,8 @@ impl Cluster {
         }
     }
 
-    /// Locks the cluster. Interrupt handlers never take the lock, so interrupts may stay on.
+    /// Locks the cluster. Interrupt handlers never wait for the lock, so interrupts may
+    /// stay on.
     #[inline]
     pub(crate) fn lock(&'static self) -> Guard {
         Guard::new(self, self.ci.lock.lock())

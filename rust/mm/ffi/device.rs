@@ -542,7 +542,8 @@ c_owned! {
 
 #[cfg(CONFIG_DEBUG_VM)]
 c_functions! {
-    // C returns NULL for an entry of a device that is not on.
+    // C returns NULL for an entry of a device that is not on, and vswap_si for a virtual entry.
+    // C puts no reference to vswap_si.
     safe fn hold(entry: SwapEntry) -> Option<DeviceRef> = get_swap_device;
     /// Corrupts the record of the first bound cluster of a device. If no cluster is bound,
     /// corrupts the first reverse map word. A second call repairs it. Returns false if no slot of

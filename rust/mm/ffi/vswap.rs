@@ -597,7 +597,8 @@ c_functions! {
 ///
 /// # Invariants
 ///
-/// The value owns these swap counts. The slots are not freed before the counts are dropped.
+/// The value owns these swap counts. The slots are not freed before the counts are dropped. Only in
+/// a test, the value may own none, to see that nothing is dropped.
 #[must_use]
 pub(crate) struct SwapCounts {
     offset: usize,

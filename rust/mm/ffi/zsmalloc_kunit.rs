@@ -41,7 +41,8 @@ use kernel::{
     sync::atomic::{
         Atomic,
         Full,
-        Relaxed, //
+        Relaxed,
+        Release, //
     }, //
 };
 
@@ -210,22 +211,27 @@ impl TestPool {
     }
 
     /// Reads objects, calls `f` while they are pinned, and then frees them with their pins.
+    /// Returns `EEXIST` if an object comes twice.
     pub(crate) fn free_pinned(
         &mut self,
         objects: impl Iterator<Item = usize>,
         f: impl FnOnce(&Self) -> Result,
     ) -> Result {
         let this: &Self = self;
-        let mut read = KVec::with_capacity(NR, GFP_KERNEL)?;
+        let mut read = KVec::<(usize, ReadPin<'_>)>::with_capacity(NR, GFP_KERNEL)?;
         for n in objects {
+            if read.iter().any(|(other, _)| *other == n) {
+                return Err(EEXIST);
+            }
             let ((), pin) = this.read(n, |_| ())?;
             read.push((n, pin), GFP_KERNEL)?;
         }
         f(this)?;
         for (n, pin) in read {
             let mut emptied = Emptied::NONE;
-            // SAFETY: The object was read by way of its word, and `pin` is the pin of that read.
-            // `self` is borrowed mutably, and `f` has returned, so no other task uses the object.
+            // SAFETY: The object was read by way of its word, once, and `pin` is the pin of that
+            // read. `self` is borrowed mutably, and `f` has returned, so no other task uses the
+            // object.
             unsafe { this.zs.free_read(pin, this.at(n), 0, &mut emptied) };
             // SAFETY: The freed memory belongs to this pool.
             unsafe { this.zs.give_back(&mut emptied) };
@@ -253,6 +259,7 @@ impl Drop for TestPool {
         }
         // SAFETY: This is the drop of the value, which does not use the pool any more.
         unsafe { ManuallyDrop::drop(&mut self.zs) };
-        WORDS[self.nth].taken.store(false, Relaxed);
+        // Pairs with the cmpxchg() of `new()`, which then sees the zeros in the words.
+        WORDS[self.nth].taken.store(false, Release);
     }
 }

@@ -583,7 +583,7 @@ impl<'g> LockedTable<'g> {
     /// result of [`Self::table`], which callers load once.
     #[inline]
     fn members(&self, table: &'g Table, group: u32) -> impl Iterator<Item = LockedMember<'g>> {
-        // INVARIANT: The table is that of the cluster, whose lock is held during `'g`.
+        // INVARIANT: The caller passes the table of the cluster, whose lock is held during `'g`.
         members_from(table.groups.get(group as usize).and_then(Chain::first)).map(LockedMember)
     }
 
