@@ -150,8 +150,8 @@ fn entered(new: Result<Entered<'_>>) -> c_int {
 #[inline(never)]
 fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
     // A folio that may not be written to a device gets no device slots, even if zswap refuses it.
-    // If no device has a free slot, zswap can still write back pages of physical entries, which
-    // have device slots already.
+    // Ask for room even if no device has a free slot: the shrink worker can write back pages of
+    // physical entries, which have device slots already.
     if !folio.may_be_written() || !device::have_free() {
         limits::want_room();
         return Err(refused(folio));
@@ -282,9 +282,9 @@ extern "C" fn vswap_rs_next_bound(
 }
 
 c_exports! {
-    /// Drops one swap count of each slot of a range, and frees the slots that neither a swap count
-    /// nor a folio pins then. If `reclaim_cache` is true, also tries to remove a folio from the
-    /// swap cache when the swap count of its slot becomes 0.
+    /// Drops one swap count of each slot of a range. Frees the slots that then have no swap count
+    /// and no folio in the swap cache. With `reclaim_cache`, also tries to remove folios of the
+    /// range from the swap cache if a swap count became 0.
     fn vswap_put_entries(
         counts: CountsFrom = c_ulong,
         nr: i32 = c_int,
@@ -534,8 +534,8 @@ c_exports! {
         errno(mode::switch(&setup, on != 0))
     }
 
-    /// Swaps in all pages that have virtual entries, and turns vswap off. Returns 0 or a negative
-    /// error number. Sleeps.
+    /// Turns vswap off, and swaps in all pages that have virtual entries: see [`mode::drain`].
+    /// Returns 0 or a negative error number. Sleeps.
     fn vswap_rs_drain(_unused: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
         errno(mode::drain(&setup))
     }
@@ -590,15 +590,15 @@ c_exports! {
     }
 }
 
-/// Returns true if a cluster that is bound to the device of type `ty` has free slots for a folio
-/// of `order`. Takes no lock, so the answer may be stale.
+/// Returns true if a list has a cluster with free slots for a folio of `order`. The cluster is
+/// bound to the device of type `ty`. Takes no lock, so the answer may be stale.
 #[export]
 extern "C" fn vswap_has_partial(ty: c_uint, order: c_uint) -> bool {
     Lists::of(Some(ty as u8)).is_some_and(|lists| lists.have_room(order))
 }
 
-/// Puts the clusters that an offline CPU allocated from on the lists of clusters. This is the
-/// callback of a CPU hotplug state. Returns 0.
+/// Returns the current clusters of an offline CPU to the lists of clusters. CPU hotplug calls
+/// this. Returns 0.
 #[export]
 extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
@@ -615,6 +615,6 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
 #[cfg(CONFIG_DEBUG_VM)]
 #[export]
 extern "C" fn vswap_rs_debugfs_init() {
-    // As in C, nothing depends on these files.
+    // Ignore an error, as C code does, because nothing depends on these files.
     let _ = crate::vswap::check::show();
 }

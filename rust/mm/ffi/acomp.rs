@@ -167,7 +167,7 @@ impl Context {
     }
 }
 
-/// The contexts of a pool.
+/// The compression contexts of a zswap pool, and the name of their compressor.
 pub(crate) struct Contexts {
     /// Indexed by CPU.
     contexts: KVVec<SetOnce<Pin<KBox<Context>>>>,
@@ -370,7 +370,8 @@ impl IdleRequest<'_> {
             );
             (ret, (*req).dlen)
         };
-        // `to_result()` is out of line, and each load and store runs this.
+        // Call `to_result()` only on error, because it is out of line, and each load and store
+        // runs this.
         let result = if ret == 0 { Ok(()) } else { to_result(ret) };
         (result, len)
     }

@@ -275,9 +275,9 @@ impl FolioPfn {
     /// folio. Does not take the lock.
     #[inline]
     fn peek(cluster: &Cluster, off: u32) -> Option<Self> {
-        // INVARIANT: By the invariants of `Cluster`, each page frame number that was in a word is
-        // that of a page frame with a `struct page`. The table may have become that of a device
-        // cluster. C puts only the numbers of folios into the words of device clusters, too.
+        // INVARIANT: By the invariants of `Cluster`, a word only ever names page frames that have
+        // a `struct page`. The table may meanwhile belong to a device cluster. C also puts only
+        // page frame numbers of folios into the words of device clusters.
         pfn_of_word(cluster.peek_word(off)).map(Self)
     }
 }
@@ -647,8 +647,8 @@ impl Spare {
 pub(crate) struct NewCluster(Spare);
 
 impl NewCluster {
-    /// Calls `publish`, which publishes the cluster in the directory. Returns the cluster, which
-    /// may get tables now.
+    /// Calls `publish`, which publishes the cluster in the directory. Returns the cluster, in
+    /// which the caller may install tables now.
     pub(crate) fn published(self, publish: impl FnOnce(&'static Cluster)) -> Spare {
         let Self(spare) = self;
         publish(spare.cluster());

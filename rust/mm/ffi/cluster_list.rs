@@ -106,8 +106,8 @@ impl DeviceLists {
         self.partial.get(order as usize)
     }
 
-    /// Returns true if a cluster has free slots for a folio of `order`. Takes no lock, so the
-    /// answer may be stale.
+    /// Returns true if a cluster on these lists has free slots for a folio of `order`. Takes no
+    /// lock, so the answer may be stale.
     pub(crate) fn have_room(&self, order: u32) -> bool {
         let any = |order| self.partial(order).is_some_and(|list| !is_empty(list));
         // A single page fits in a cluster of any order.

@@ -261,8 +261,8 @@ pub(crate) struct NewBinding<'l> {
 }
 
 impl NewBinding<'_> {
-    /// Calls `record`, which records the first slot of the device cluster in the virtual cluster,
-    /// and returns true if it has done so. Returns its result.
+    /// Calls `record` to record the first slot of the device cluster in the virtual cluster.
+    /// Returns what `record` returns: true if it has recorded the slot. Otherwise drops `self`.
     pub(crate) fn record(self, record: impl FnOnce(PhysSlot) -> bool) -> bool {
         let recorded = record(self.first);
         if recorded {
@@ -284,9 +284,9 @@ c_functions! {
     safe fn bind_to(ty: c_uint, owner: usize) -> c_uint = vswap_bind;
 }
 
-/// Binds a free cluster of the device of type `ty` to a locked virtual cluster, in C. Returns
-/// `None` if the device has no free cluster that C can lock without waiting, if swapoff has begun,
-/// or if there is no such device.
+/// Calls C to bind a free cluster of the device of type `ty` to a locked virtual cluster. Returns
+/// `None` if there is no such device, or if swapoff has begun. Also returns `None` if the device
+/// has no free cluster that C can trylock.
 pub(crate) fn bind<'l>(ty: u8, owner: &'l LockedCluster<'_>) -> Option<NewBinding<'l>> {
     match bind_to(ty.into(), owner.cluster().index()) {
         0 => None,
@@ -408,11 +408,12 @@ pub(crate) fn used_slots() -> i64 {
     (nr_total().load(Relaxed) as i64).wrapping_sub(free_slots())
 }
 
-/// Returns how many device slots back virtual slots. Counts the slots of all devices, because both
-/// callers relate the result to a number of all devices: [`used_slots`], or the number of virtual
-/// slots in use. The counter of a type without a device is 0. Neither caller is on the path of a
-/// fault, or of a store to zswap that has room. So a second counter for the sum, which each device
-/// slot would have to update, is not worthwhile.
+/// Returns how many device slots back virtual slots. Sums the counters of all types, because both
+/// callers need a total. They relate it to [`used_slots`], or to the number of virtual slots in
+/// use. The counter of a type without a device is 0.
+///
+/// There is no counter of the total, because each allocation and free of a device slot would
+/// update it. Neither a fault nor a store to a zswap pool with room calls this function.
 pub(crate) fn slots_on_devices() -> usize {
     let slots = nr_slots().iter().map(|counter| counter.0.load(Relaxed));
     slots.fold(0i64, i64::wrapping_add) as usize
@@ -545,16 +546,16 @@ c_functions! {
     // C returns NULL for an entry of a device that is not on, and vswap_si for a virtual entry.
     // C puts no reference to vswap_si.
     safe fn hold(entry: SwapEntry) -> Option<DeviceRef> = get_swap_device;
-    /// Corrupts the record of the first bound cluster of a device. If no cluster is bound,
-    /// corrupts the first reverse map word. A second call repairs it. Returns false if no slot of
-    /// the device backs a virtual slot.
-    // Other code accepts any record and word, and leaks the slots of one that is wrong.
+    /// Corrupts the owner of the first bound cluster of a device, for tests of the checks. If no
+    /// cluster is bound, corrupts the first reverse map word. A second call repairs it. Returns
+    /// false if there is neither.
+    // Other code accepts any owner and any word, and leaks the slots of one that is wrong.
     pub(crate) safe fn corrupt(device: &Owned<'_>) -> bool = vswap_corrupt;
 }
 
 #[cfg(CONFIG_DEBUG_VM)]
 c_statics! {
-    /// Returns a bit mask of the types of devices that may not back virtual slots, for tests.
+    /// Returns the bit mask of the types of devices that tests keep from backing virtual slots.
     pub(crate) safe fn nofs_types() -> &Atomic<u32> = vswap_nofs_types;
 }
 

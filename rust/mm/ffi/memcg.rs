@@ -370,13 +370,13 @@ impl NotNull<'_> {
 #[cfg(CONFIG_RUST_VSWAP)]
 #[repr(C)]
 pub(crate) struct Refusals {
-    /// The number of pages that zswap compressed and then refused since the count was reset.
+    /// The number of pages that zswap compressed before it refused them, since the last reset.
     pub(crate) tried: Atomic<u64>,
-    /// The count of refused pages, which a page that reclaim stores lowers.
+    /// The number of refused pages. It is halved at times, and lowered by each page that reclaim
+    /// stores in zswap.
     pub(crate) refused: Atomic<u64>,
     refused_at: Atomic<i64>,
-    /// The number of pages that the cgroup had when a page was last refused, or when the count was
-    /// last halved.
+    /// The number of pages of the cgroup at the last refusal, or when `refused` was last halved.
     pub(crate) size_at: Atomic<u64>,
     counted_at: Atomic<u64>,
 }

@@ -38,8 +38,9 @@ c_statics! {
     /// Returns the percentage of RAM that all pools together may use.
     pub(crate) safe fn max_pool_percent() -> &Atomic<u32> = zswap_params.max_pool_percent;
     /// Returns the accept threshold, as a percentage of the limit that [`max_pool_percent`] sets.
-    /// After the limit was reached, zswap accepts pages again when the pools have shrunk to the
-    /// threshold, or at once if no page can be written back.
+    /// After the pools have reached the limit, zswap accepts no pages until the pools have shrunk
+    /// to the threshold. If no page can be written back, zswap accepts pages as soon as the pools
+    /// are below the limit.
     pub(crate) safe fn accept_threshold_percent() -> &Atomic<u32> =
         zswap_params.accept_threshold_percent;
     safe fn compressor_param() -> &Atomic<*mut c_char> = zswap_params.compressor;
@@ -315,8 +316,9 @@ pub(crate) struct ShrinkControl<'a> {
 impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
     /// # Safety
     ///
-    /// `sc` is the argument of a shrinker callback that is running. Only the exported function
-    /// uses it. Its cgroup is `NULL` or is not freed meanwhile, and its node is possible.
+    /// `sc` is the argument of a shrinker callback. Until the callback returns, only the exported
+    /// Rust function that it calls uses `sc`. The cgroup in `sc` is `NULL` or is not freed
+    /// meanwhile, and the node in `sc` is a possible node.
     unsafe fn from_c(sc: *mut bindings::shrink_control) -> Self {
         // SAFETY: As required of the caller, `sc` is valid, and only the exported function uses
         // it. Its cgroup is `NULL` or is not freed meanwhile, and its node is possible.

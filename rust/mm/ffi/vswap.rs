@@ -72,21 +72,21 @@ pub(crate) fn is_on() -> bool {
 
 impl Setup<'_> {
     c_guarded! {
-        /// Lets C call Rust for virtual entries from now on, and turns on the swap-in policy
-        /// unless sysfs has set it. Warns and does nothing if vswap is not set up. May sleep.
+        /// Lets C call Rust for virtual entries from now on. Turns on the swap-in policy unless
+        /// sysfs has set it. Warns and does nothing if vswap is not set up. May sleep.
         pub(crate) safe fn note_ever_on(&self) = vswap_note_ever_on;
         /// Swaps in all pages that have virtual entries. Returns an error such as `ENOMEM` or
         /// `EINTR` if some are left. Sleeps.
         pub(crate) safe fn unuse(&self) -> Result = vswap_unuse_all;
     }
 
-    /// Sets whether vswap is on.
+    /// Turns vswap on or off: see [`is_on`].
     pub(crate) fn set_on(&self, on: bool) {
         enabled().store(on.into(), Relaxed);
     }
 }
 
-/// Returns the number of slots that a device may have, so that their offsets fit in a PTE.
+/// Returns the maximum number of slots of a device, whose offsets must fit in a PTE.
 pub(crate) fn largest_device() -> usize {
     largest().load(Relaxed)
 }
@@ -115,7 +115,7 @@ impl<'a> Refines<NonNull<bindings::folio>> for NewSwap<'a> {
     /// # Safety
     ///
     /// While the value is used, the folio is not in the swap cache, and no other value has
-    /// exclusive use of its lock.
+    /// exclusive use of the folio lock (see [`crate::ffi::folio`]).
     #[inline]
     unsafe fn refine(folio: LockedFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is not in the swap cache, and no other
@@ -593,12 +593,12 @@ c_functions! {
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
-/// One swap count of each of consecutive slots, which the owner of the value drops.
+/// One swap count of each slot of a range. The owner of the value drops the counts.
 ///
 /// # Invariants
 ///
-/// The value owns these swap counts. The slots are not freed before the counts are dropped. Only in
-/// a test, the value may own none, to see that nothing is dropped.
+/// The value owns these swap counts. The slots are not freed before the counts are dropped. Only
+/// in a test, the value may own no counts. Such a test checks that nothing is dropped.
 #[must_use]
 pub(crate) struct SwapCounts {
     offset: usize,
@@ -623,20 +623,21 @@ impl SwapCounts {
     }
 }
 
-/// The first slot of [`SwapCounts`] that C passes on. C passes the number of slots as another
-/// argument.
+/// The first slot of the [`SwapCounts`] that C passes to Rust. C passes the number of slots as a
+/// second argument.
 ///
 /// # Invariants
 ///
-/// The value owns one swap count of each slot from this one on, as many as C passes as the number.
+/// The value owns one swap count of each slot of the range. The range begins with this slot, and C
+/// passes its number of slots.
 #[must_use]
 pub(crate) struct CountsFrom(usize);
 
 impl FromC<c_ulong> for CountsFrom {
     /// # Safety
     ///
-    /// The caller owns one swap count of each slot from this offset on, as many as it passes as
-    /// the number of slots. It does not use these counts any more.
+    /// The caller owns one swap count of each slot of the range. The range begins at this offset,
+    /// and the caller passes its number of slots. The caller does not use these counts any more.
     #[inline]
     unsafe fn from_c(offset: c_ulong) -> Self {
         // INVARIANT: As required of the caller, it owned the counts, and passes them on.
@@ -648,7 +649,8 @@ impl CountsFrom {
     /// Returns the swap counts. `nr` is the number of slots that C has passed.
     #[inline]
     pub(crate) fn of(self, nr: i32) -> SwapCounts {
-        // INVARIANT: By the invariants of `CountsFrom`, which is consumed.
+        // INVARIANT: By the invariants of `CountsFrom`, which is consumed, the new value owns the
+        // counts.
         SwapCounts {
             offset: self.0,
             nr: nr as u32,
@@ -701,7 +703,7 @@ impl SlotUsage {
         pub(crate) safe fn change(nr: c_long) = vswap_used_add;
     }
 
-    /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
+    /// Returns an estimate of the slots in use, off by at most `VSWAP_USED_BATCH` for each CPU.
     pub(crate) fn estimate() -> usize {
         used_slots().load(Relaxed).max(0) as usize
     }

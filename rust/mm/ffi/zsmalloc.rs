@@ -257,8 +257,9 @@ impl InWord<'_, Own> {
     /// empty is treated as in [`ZsPool::free_read`].
     #[inline]
     pub(crate) fn free(self, new: u64, emptied: &mut Emptied) -> Result<u32> {
-        // SAFETY: By the invariants, the object is in the word and was unpinned. No other task
-        // uses the object, or changes the word, except for the owner's bits.
+        // SAFETY: By the invariants of `InWord`, the word names the object, which was unpinned. As
+        // `A` is `Own`, no other task reads the object. Other tasks change only the owner's bits
+        // of the word, by compare-and-exchange.
         let len = unsafe {
             bindings::zs_owned_free(
                 self.pool.as_ptr(),

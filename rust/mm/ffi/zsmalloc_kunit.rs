@@ -3,7 +3,7 @@
 //! A zsmalloc pool for tests, which keeps its objects in words of its own.
 //!
 //! A test that fails may end at any point. If a failed assertion ends it, no value is dropped, so
-//! that the pool stays with its objects. If it returns an error, the drop of the pool frees the
+//! the pool and its objects stay allocated. If it returns an error, the drop of the pool frees the
 //! objects. In both cases no object is left in a pool that C has freed.
 //!
 //! C header: [`mm/zsmalloc_owned.h`](srctree/mm/zsmalloc_owned.h).
@@ -90,15 +90,15 @@ unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
 /// # Invariants
 ///
 /// Only this value changes the words with the index `nth`, besides zsmalloc. A word is 0, or names
-/// an object of the pool that was stored with the name of the word, put into it, and then
-/// unpinned.
+/// an object of the pool. The object was stored with the name of the word, put into the word, and
+/// then unpinned.
 pub(crate) struct TestPool {
     zs: ManuallyDrop<ZsPool>,
     nth: usize,
 }
 
 impl TestPool {
-    /// Creates an empty pool. Returns `ENOSPC` if pools of tests that have failed have all words.
+    /// Creates an empty pool. Returns `ENOSPC` if pools that failed tests have left own all words.
     /// May sleep.
     pub(crate) fn new() -> Result<Self> {
         let take = |own: &Words| own.taken.cmpxchg(false, true, Full).is_ok();
@@ -137,13 +137,13 @@ impl TestPool {
         self.at(n).load(Relaxed)
     }
 
-    /// Allocates object `n`, without a word.
+    /// Allocates object `n`, but does not put it into its word.
     pub(crate) fn pinned(&self, n: usize, bytes: &[u8], node: Node) -> Result<Pinned<&ZsPool>> {
         Pinned::store(&*self.zs, Bytes::of(bytes), node, name_of(self.nth, n))
     }
 
-    /// Stores object `n`, and puts it into its word, which is a zswap record with the other
-    /// arguments. Returns `EEXIST` if the object is stored already, and otherwise the errors of
+    /// Stores object `n`, and puts it into its word as a zswap record with `pool` and `plain`.
+    /// Returns `EEXIST` if the object is stored already, and otherwise the errors of
     /// [`Pinned::store`].
     pub(crate) fn store(
         &mut self,
@@ -174,7 +174,8 @@ impl TestPool {
         }
         // SAFETY: By the invariants, the word names an object of the pool that has the name and
         // was unpinned. Freeing the object takes `&mut self`, so no task frees it during the
-        // borrow, except for `free_pinned()`, which passes on the pin.
+        // borrow. The exception is `free_pinned()`, which consumes the pin when it frees the
+        // object.
         let object = unsafe { InWord::<Shared>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
         object.read(read)
     }
@@ -239,7 +240,7 @@ impl TestPool {
         Ok(())
     }
 
-    /// Moves objects together, and frees the pages that become empty. Returns their number.
+    /// Compacts the pool, and returns the number of pages that this freed.
     pub(crate) fn compact(&self) -> usize {
         // SAFETY: By the invariants of `ZsPool`, the pool is valid.
         unsafe { bindings::zs_compact(self.zs.as_ptr()) }

@@ -136,7 +136,7 @@ impl Drop for Limit {
 
 /// Drops one swap count of each of `nr` slots.
 fn put(offset: usize, nr: usize) {
-    // SAFETY: Only this test uses the slots. A test may own no swap count of them, to see that
+    // SAFETY: Only this test uses the slots. A test may own no swap count of them, to check that
     // nothing is dropped then.
     let counts = unsafe { SwapCounts::make_up(offset, nr as u32) };
     slot::put_entries(counts, false);

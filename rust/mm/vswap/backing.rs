@@ -203,9 +203,9 @@ fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
 /// the virtual slot is locked or under writeback, so the backing does not change.
 ///
 /// A corrupt word may name a slot that a device has, but that backs another virtual slot or none.
-/// Only with CONFIG_DEBUG_VM, this function warns of such a word. A production kernel would have
-/// to load the reverse map word or the owner of a binding for each read and write of a page: a
-/// reference to the device and a cache miss on the table of the device cluster.
+/// This function warns of such a word only with CONFIG_DEBUG_VM, because the check is expensive.
+/// For each read and write of a page, it takes a reference to the device. It also loads the
+/// reverse map word or the owner of the binding, which is a cache miss.
 #[inline]
 pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
     let (cluster, off) = find(offset)?;

@@ -48,9 +48,9 @@ use kernel::{
 /// The files in debugfs, which are never removed.
 static FILES: SetOnce<Pin<KBox<debugfs::Scope<()>>>> = SetOnce::new();
 
-/// Creates the files in debugfs: `check` runs the checks, a write to `plant` corrupts a table, and
-/// `nofs` is a bit mask of devices that tests treat as if they had `SWAP_OPS_F_REQUIRE_NOFS`.
-/// Returns `ENOMEM` if there is no memory. May sleep.
+/// Creates the files in debugfs. A read of `check` runs the checks, and a write to `plant`
+/// corrupts a table. `nofs` is a bit mask of swap types, which are then treated as if their
+/// devices had `SWAP_OPS_F_REQUIRE_NOFS`. Returns `ENOMEM` if there is no memory. May sleep.
 pub(crate) fn show() -> Result {
     type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
 
@@ -69,8 +69,8 @@ pub(crate) fn show() -> Result {
     Ok(())
 }
 
-/// Corrupts the first device that backs virtual slots, for tests of the checks. A second call
-/// repairs it. Returns `ENOENT` if there is no such device.
+/// Corrupts a table of the first device that backs virtual slots, for tests of the checks. A
+/// second call repairs the table. Returns `ENOENT` if there is no such device.
 fn plant() -> Result {
     if device::any_owned(|owned| device::corrupt(&owned)) {
         Ok(())
@@ -123,8 +123,8 @@ fn check_cluster(cluster: &'static Cluster, check: &mut Check) {
     note(check, guard.order_agrees());
 }
 
-/// Returns true if no device slot backs a slot, or if the reverse map word or the binding of that
-/// device slot names the slot.
+/// Returns true if no device slot backs a slot. Otherwise returns true if the reverse map word or
+/// the binding of the device slot names the slot.
 fn names_back(cluster: &LockedCluster<'_>, off: u32) -> bool {
     let Backing::Phys(slot) = cluster.backing(off) else {
         return true;
@@ -134,13 +134,13 @@ fn names_back(cluster: &LockedCluster<'_>, off: u32) -> bool {
     device::is_for(slot, offset, cluster.has_bit(off))
 }
 
-/// Returns false if a device slot that backs a slot names another slot or none, because one of the
+/// Returns false if a device slot backs a slot, but names another slot or none. Then one of the
 /// words is corrupt.
 ///
-/// The cluster must be locked for this, because a task that ends its binding writes the backing
-/// word before the reverse map word. This only tries to lock it, because the caller may be the end
-/// of an I/O request, in an interrupt, or may have locked it. Returns true if it is locked. Without
-/// SMP, a spinlock cannot tell whether it is locked, so this returns true.
+/// Checks under the cluster lock. A task that ends the binding of the cluster writes the backing
+/// word before the reverse map word. Only tries to lock the cluster, and returns true if it is
+/// locked already. The caller may have locked it, or may be an interrupt that ends I/O. Without
+/// SMP, always returns true, because a spinlock does not record that it is locked.
 pub(crate) fn is_mutual(cluster: &'static Cluster, off: u32) -> bool {
     if cfg!(not(CONFIG_SMP)) {
         return true;

@@ -246,7 +246,7 @@ impl Cluster {
         decode_backing(Ci::of_virtual(self).peek(off))
     }
 
-    /// Returns the device slot that backs a slot. Does not take the lock: see
+    /// Returns the device slot that backs a slot, or `None`. Does not take the lock: see
     /// [`Self::peek_backing`].
     #[inline]
     pub(crate) fn peek_device(&self, off: u32) -> Option<PhysSlot> {

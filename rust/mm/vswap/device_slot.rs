@@ -125,13 +125,13 @@ impl SlotReservation {
     /// Reserves a device slot for a zswap entry that is written back. The entry is not freed
     /// before [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word, because the
     /// word of the entry will name the device slot. May sleep. Returns `ENOSPC` if no device has a
-    /// free slot, and `EDQUOT` if the slot would exceed memory.swap.max of its cgroup or an
+    /// free slot. Returns `EDQUOT` if the slot would exceed memory.swap.max of its cgroup or an
     /// ancestor.
     ///
-    /// The caller has not looked yet if zswap still has the entry. If another cgroup has the slot
-    /// now, and is at memory.swap.max, memory.swap.events of that cgroup counts this attempt. That
-    /// is rare, at most one event a second, and what the event means: swap was about to exceed the
-    /// limit. A look before the charge would cost each page that is written back.
+    /// The caller has not checked yet if zswap still has the entry. Another cgroup may have the
+    /// slot now. If that cgroup is at memory.swap.max, its memory.swap.events counts this attempt.
+    /// This is acceptable, because swap was about to exceed the limit, and there is at most one
+    /// event a second. A check before the charge would slow down each writeback.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);

@@ -60,12 +60,12 @@
 /// word names no folio.
 ///
 /// `peek` reads the word of the slot, and returns the page frame number of the folio that it
-/// names. `try_get` takes a reference to the folio that a page frame belongs to, unless the
-/// reference count of the folio is 0. Dropping an `R` puts the reference. `is_at` returns true if
-/// the page frame belongs to the folio of the reference now.
+/// names. `try_get` takes a reference to the folio that a page frame belongs to. It returns `None`
+/// if the reference count of the folio is 0. Dropping an `R` puts the reference. `is_at` returns
+/// true if the page frame belongs to the folio of the reference now.
 ///
-/// Because the type of page frame numbers is a parameter, this function can pass on only those
-/// that `peek` has returned.
+/// The type of page frame numbers is a parameter, so that this function cannot make them up. It
+/// can only pass on those that `peek` has returned.
 #[inline]
 pub fn cached<P: Copy + PartialEq, R>(
     mut peek: impl FnMut() -> Option<P>,

@@ -33,8 +33,8 @@
 //!
 //! - `backing`: changes and removes the backing of a slot, in zswap or on a device.
 //! - `device_slot`: allocates the device slots that back virtual ones.
-//! - `scatter`: ends the binding of a virtual cluster to a device cluster, so that C's allocator
-//!   can use the idle device slots.
+//! - `scatter`: ends the binding of a virtual cluster, so that C's allocator can use its idle
+//!   device slots.
 //! - `swapoff`: reads the pages of virtual slots from a device that swapoff turns off.
 //!
 //! Control:

@@ -25,7 +25,7 @@ use kernel::prelude::*;
 
 /// Sets vswap up, without turning it on. Does nothing if that was done before. May sleep.
 pub(crate) fn set_up(setup: &Setup<'_>) -> Result {
-    // Cluster 0 is created last.
+    // The setup creates cluster 0 last, so if it exists, the setup is complete.
     if Directory::find(0).is_some() {
         return Ok(());
     }

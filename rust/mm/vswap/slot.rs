@@ -399,8 +399,8 @@ fn put_range(
     }
 }
 
-/// Tries to remove from the swap cache the folios of those slots of a range that `wants` returns
-/// true for, if the swap count of all slots of the folio is 0. May sleep.
+/// Tries to remove the folios of a range of slots from the swap cache. Tries only slots for which
+/// `wants` returns true. A folio stays if one of its slots has a swap count. May sleep.
 pub(super) fn reclaim_cached(slots: Range<usize>, wants: impl Fn(usize) -> bool) {
     let mut at = slots.start;
     while at < slots.end {

@@ -131,8 +131,8 @@ impl SlotMap {
             .map(|n| (n as u32).wrapping_shl(order))
     }
 
-    /// Calls `f` for each word that has bits of the `nr` slots from `start` on, with the mask of
-    /// these bits. Returns true if `f` returned true for all of them. Stops at the first slot that
+    /// Calls `f` for each word that has bits of the `nr` slots from `start` on. Passes the mask of
+    /// these bits. Returns true if `f` returned true for all words. Stops at the first slot that
     /// does not exist, and returns false.
     #[inline]
     fn each(&mut self, start: u32, nr: u32, f: impl FnMut(&mut u64, u64) -> bool) -> bool {

@@ -367,8 +367,8 @@ impl State {
         }
     }
 
-    /// Returns the state with another count in the word, for a swap count that moves to the extend
-    /// table or back. Returns the reason if the slot has no count.
+    /// Returns the state with the count `new` in the word. Returns an error if the slot has no
+    /// count.
     ///
     /// C: `__swp_tb_mk_count()`.
     pub fn with_count(mut self, new: Count) -> Result<Self, StateError> {
@@ -450,7 +450,7 @@ const fn may_dup(word: u64) -> bool {
 }
 
 /// The results of [`may_dup`] for all values of the mark and the count. The result for a word is
-/// the bit with the number `mark << SWP_TB_COUNT_BITS | count`, which is six bits long. Testing
+/// bit `mark << SWP_TB_COUNT_BITS | count` of this constant. This number has six bits. Testing
 /// this bit takes half as many instructions as comparing the mark and the count.
 const MAY_DUP: u64 = {
     let (mut bits, mut n) = (0, 0);
@@ -657,7 +657,7 @@ impl PhysSlot {
         Some(Self { offset, ..self })
     }
 
-    /// Returns the word of the slot, which is never 0.
+    /// Returns the backing word that names the slot. It is never 0.
     #[inline]
     pub(super) const fn word(self) -> u64 {
         (self.offset as u64) << SLOT_OFFSET_SHIFT
@@ -665,8 +665,8 @@ impl PhysSlot {
             | BACKING_TAG_PHYS
     }
 
-    /// Returns the slot of a word that [`Self::word`] returned, for any slot. Does not check the
-    /// tag of the word and its highest bits.
+    /// Returns the slot that a word from [`Self::word`] names. Does not check the tag and the
+    /// highest bits of the word. Returns `None` if no device can have the swap type.
     #[inline]
     pub(super) fn of_word(word: u64) -> Option<Self> {
         let ty = (word >> SLOT_TYPE_SHIFT & SLOT_TYPE_MASK) as u8;

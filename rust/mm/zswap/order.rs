@@ -126,7 +126,8 @@ pub fn park<M: Member>(
     true
 }
 
-/// Removes a member without bits from its ring, if it is on one, for ever.
+/// Removes a member without bits from its ring, if it is on one. The member never joins a ring
+/// again.
 ///
 /// Caller holds the cluster lock and the RCU read lock. `remove` removes the member from a ring
 /// under the ring lock, and changes the seat to its second argument. `remove` returns false if the

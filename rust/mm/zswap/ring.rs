@@ -233,7 +233,8 @@ impl LockedMember<'_> {
         }
     }
 
-    /// Removes a member without bits from its ring, if it is on one, for ever.
+    /// Removes a member without bits from its ring, if it is on one. The member never joins a ring
+    /// again.
     pub(crate) fn retire(self) {
         let rcu = rcu::read_lock();
         order::retire(&Seats(self.get()), self.get().leave(&rcu));

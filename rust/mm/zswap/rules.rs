@@ -76,8 +76,8 @@ pub(crate) enum Reject {
 }
 
 impl Reject {
-    /// Returns `CompressPoor` if the compressor or the allocator returned `-ENOSPC`, as `no_space`
-    /// says. Otherwise returns `self`.
+    /// Returns `CompressPoor` if `no_space` is true: the compressor or the allocator returned
+    /// `-ENOSPC`. Otherwise returns `self`.
     pub(crate) const fn or_poor(self, no_space: bool) -> Self {
         if no_space {
             Self::CompressPoor

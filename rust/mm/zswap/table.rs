@@ -250,7 +250,8 @@ impl<'a> Ci<'a> {
         f(unsafe { self.cell().load(Acquire).as_ref() }.map(Table::words))
     }
 
-    /// Runs `f` with the word of a slot, like [`Self::peek_words`].
+    /// Calls `f` with the word of a slot, or with `None` if there is no table: see
+    /// [`Self::peek_words`].
     #[inline]
     fn peek_word<R>(self, off: u32, f: impl FnOnce(Option<&Word>) -> R) -> R {
         self.peek_words(|words| f(words.and_then(|words| words.0.get(off as usize))))
@@ -972,8 +973,9 @@ pub(crate) fn read_and_free<R>(
     let mut guard = ci.lock();
     let mut table = guard.table();
     let id = table.id(off);
-    // SAFETY: `slot` is borrowed mutably, so only the caller has the right to the slot. The
-    // cluster is locked. As checked above, `loaded` was read from the word of this slot.
+    // SAFETY: `slot` is borrowed mutably, so only the caller has the right to the slot (see
+    // `ffi::folio`). The cluster is locked. As checked above, `loaded` was read from the word of
+    // this slot.
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
     // INVARIANT: The table still counts the word, which `take_loaded()` has cleared.

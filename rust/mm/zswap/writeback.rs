@@ -83,9 +83,11 @@ impl Met {
 }
 
 /// Moves a stored page to a new folio in the swap cache, to be written. A virtual slot gets a
-/// device slot. Returns `EEXIST` if the swap cache has a folio for the slot, or if the device is
-/// gone, `ENOENT` if zswap does not have the page that the hand met, or the error of another step
-/// that failed. Waits for reclaim only with `wait`.
+/// device slot. Waits for reclaim only with `wait`.
+///
+/// Returns `EEXIST` if the swap cache has a folio for the slot, or if the device is gone. Returns
+/// `ENOENT` if zswap does not have the page that the clock hand met. Otherwise returns the error
+/// of the step that failed.
 fn prepare_folio(met: Met, wait: bool) -> Result<FilledFolio> {
     let folio = NewFolio::add(met.slot, wait)?;
     // From here on, writeback has the right to the slot (see `ffi::folio`), because it has locked
@@ -139,8 +141,8 @@ fn read<'h, 'p>(
     held: &'h Held<'h>,
     page: &EmptyPage<'p>,
 ) -> Result<(Loaded<'h>, FilledPage<'p>)> {
-    // An equal record may describe a newer page of the slot, which has lost its second chance,
-    // too. Then the newer page is written back.
+    // An equal record may describe a newer page of the slot, if that page has lost its second
+    // chance, too. Then writeback takes the newer page.
     if !held.record().was(met.word) {
         return Err(ENOENT);
     }
@@ -172,8 +174,8 @@ impl Run {
     }
 
     /// Writes back the pages. If the folio of a page cannot be prepared, the page is not written.
-    /// Stops preparing folios after `ENOSPC` or `ENOMEM`. Returns the number of pages written, and
-    /// true if the swap cache already had a folio for one of the pages, or the device of one is
+    /// Stops preparing folios after `ENOSPC` or `ENOMEM`. Returns the number of pages written.
+    /// Also returns true if the swap cache already had a folio for a page, or if its device is
     /// gone.
     fn write(self) -> (usize, bool) {
         let mut folios: [Option<FilledFolio>; MOST] = [const { None }; MOST];

@@ -353,7 +353,8 @@ pub(in crate::vswap::cluster) fn fill<'a>(
     folio: NewSwap<'a>,
     ids: IdRefs,
 ) -> Result<(Guard, Entered<'a>), (Taken, NewSwap<'a>, IdRefs)> {
-    // The number of pages, unlike that of `taken`, is a constant for a folio of one page.
+    // Use the folio's number of pages, because it is a constant for a folio of one page. That of
+    // `taken` is not.
     let nr = folio.nr_pages();
     let fits = taken.nr() == nr && (ids.id() == 0 || ids.nr() == nr);
     let Some(pfn) = folio.pfn().filter(|_| fits) else {
