@@ -46,8 +46,10 @@ static const struct swap_ops vswap_ops = {
 };
 
 /*
- * No SWP_SYNCHRONOUS_IO, so that readahead is as for zswap on a disk. get_swap_device()
- * and put_swap_device() do not count references to it, because it is never freed.
+ * The swap_info_struct of virtual entries, which stands for no device. It lacks
+ * SWP_SYNCHRONOUS_IO, so that a fault reads ahead, as it does for zswap with a disk
+ * behind it. get_swap_device() and put_swap_device() do not count references to it,
+ * because it is never freed.
  */
 struct swap_info_struct vswap_si = {
 	.flags = SWP_USED,
@@ -286,10 +288,11 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 }
 
 /*
- * Starts to read a slot into a new folio in the swap cache, charged to the cgroup
- * with @id or an ancestor: see Reads in rust/mm/ffi/device.rs. The read may begin
- * only in vswap_reads_end(). All reads of @reads share one memory stall, because
- * recording a stall costs more than a read.
+ * Allocates a folio in the swap cache for a slot, and starts to read it. Charges
+ * the folio to the cgroup with @id or an ancestor. Returns the folio with a
+ * reference, or an error pointer: see read_slot() in rust/mm/ffi/device.rs. The
+ * read may begin only in vswap_reads_end(). All reads of @reads share one memory
+ * stall, because recording a stall costs more than a read.
  */
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)
@@ -517,12 +520,16 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 /* Boot parameter and sysfs */
 
 /*
- * Held by writers of vswap_enabled, also while drain swaps in pages. Most readers
- * take no lock.
+ * Serializes the setup of vswap, writes of vswap_enabled and max_slots, and drain,
+ * which holds it while it swaps in pages. Most readers of vswap_enabled take no
+ * lock.
  */
 static DEFINE_MUTEX(vswap_mutex);
 
-/* Calls a function of rust/mm/vswap/mode.rs. */
+/*
+ * Calls a Rust function that requires vswap_mutex. Returns its result, or -EINTR if
+ * a signal arrives while the task waits for the mutex.
+ */
 static int vswap_change(int (*change)(unsigned long), unsigned long arg)
 {
 	int ret;
@@ -534,7 +541,10 @@ static int vswap_change(int (*change)(unsigned long), unsigned long arg)
 	return ret;
 }
 
-/* Lets hooks use virtual entries from now on. The caller has set vswap up. */
+/*
+ * Enables the static key vswap_ever_on, so that mm/ handles virtual entries from
+ * now on. Warns and does nothing if vswap is not set up. Caller holds vswap_mutex.
+ */
 void vswap_note_ever_on(void)
 {
 	if (WARN_ON_ONCE(!vswap_cluster(0)))
@@ -553,7 +563,10 @@ void vswap_note_ever_on(void)
 	static_branch_enable(&vswap_ever_on);
 }
 
-/* Swaps in all pages that have virtual entries. The task may be killed for memory. */
+/*
+ * Swaps in all pages that have virtual entries. Returns 0, or an error if some are
+ * left. Meanwhile the OOM killer prefers this task as its victim.
+ */
 int vswap_unuse_all(void)
 {
 	int ret;
@@ -625,7 +638,7 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 
 static struct kobj_attribute max_slots_attr = __ATTR_RW(max_slots);
 
-/* A file of stats/, for root only: each read walks all slots in use. */
+/* A file of stats/. Only root may read it, because each read walks all slots in use. */
 struct vswap_stat {
 	struct kobj_attribute attr;
 	size_t offset;
@@ -640,7 +653,7 @@ static ssize_t vswap_stat_show(struct kobject *kobj, struct kobj_attribute *attr
 	return sysfs_emit(buf, "%lu\n", *(unsigned long *)((void *)&stats + stat->offset));
 }
 
-/* Defines a file of stats/, and points to its attribute. */
+/* Defines a file of stats/. The value is a pointer to its attribute. */
 #define VSWAP_STAT(_name)							\
 	(&((struct vswap_stat) {						\
 		.attr = __ATTR(_name, 0400, vswap_stat_show, NULL),		\
@@ -695,9 +708,10 @@ static inline void vswap_sysfs_init(void)
 
 #ifdef CONFIG_DEBUG_VM
 /*
- * Corrupts the owner of the first bound cluster of the device of @type, or if no
- * cluster is bound, its first reverse map word. A second call repairs it. Returns
- * false if no slot backs a virtual slot. Caller makes sure that the device stays.
+ * Corrupts the owner of the first bound cluster of the device of @type. If no
+ * cluster is bound, corrupts the first reverse map word of the device. A second
+ * call repairs it. Returns false, and changes nothing, if there is neither, or if
+ * it is gone once locked. Caller holds a reference to the device.
  */
 bool vswap_corrupt(unsigned int type)
 {

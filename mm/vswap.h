@@ -515,8 +515,8 @@ extern struct swap_info_struct *swap_info[];
 /*
  * Returns the device of @type, or NULL. Accepts any type. The structure is never
  * freed, so a caller without a reference to the device may use it. The answer may
- * be stale if swapoff runs. Code that then takes slots checks SWP_WRITEOK again,
- * see vswap_take_bound().
+ * be stale if swapoff runs. Code that then takes slots must check SWP_WRITEOK
+ * again, as vswap_take_bound() does.
  */
 static inline struct swap_info_struct *vswap_type_to_info(unsigned int type)
 {

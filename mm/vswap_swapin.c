@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Swap-in policy: the parts that have to be in C. rust/mm/swapin/ makes the plans.
- * This file looks at page tables, reads claimed pages, and has the switches and the
- * counts.
+ * This file looks at page tables, reads claimed pages, and keeps the switches and
+ * the counters of the policy.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt

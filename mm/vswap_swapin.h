@@ -49,8 +49,9 @@ DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
 #endif
 
 /*
- * Marks the body of do_swap_page() without the policy. It is not inlined, so that
- * do_swap_page() saves no registers before it calls the body with the policy.
+ * Keeps do_swap_page_unplanned(), the fault without the policy, out of line.
+ * Otherwise do_swap_page() would save registers before it branches to the fault
+ * with the policy.
  */
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
 #define vswap_noinline	noinline
@@ -154,10 +155,11 @@ static inline bool vswap_swapin_skip(swp_entry_t entry)
 }
 
 /*
- * Returns true if swapin_sync() can skip a lookup in the swap cache. It can skip
- * the first one, because its callers have just looked. It cannot skip the lookup
- * after -EEXIST, because another task has added a folio then. swapin_sync() sets
- * *@again to false beforehand. The first call sets it to true.
+ * Returns true if swapin_sync() can skip a lookup in the swap cache. Once the
+ * policy was enabled, it skips the first lookup, because its callers have just
+ * looked. It repeats the lookup after -EEXIST, because another task has added a
+ * folio. swapin_sync() initializes *@again to false, and the first call sets it to
+ * true.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {

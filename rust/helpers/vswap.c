@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-/* Defines a helper that returns @value, and one that only makes a @call. */
+/* Each macro defines a helper. The first returns @value, the second only makes @call. */
 #define MM_HELPER(type, name, args, value)					\
 	__rust_helper type rust_helper_##name args { return value; }
 #define MM_VOID_HELPER(name, args, call)					\
@@ -128,7 +128,12 @@ MM_HELPER(struct swap_cluster_info *, vswap_local_get, (unsigned int nth),
 MM_VOID_HELPER(vswap_local_set, (unsigned int nth, struct swap_cluster_info *ci),
 	       this_cpu_write(vswap_local.current_cluster[nth], ci))
 
-/* Of any CPU. The first is for an offline CPU. Both return NULL for a CPU that is not possible. */
+/*
+ * vswap_local_take() clears a current cluster of an offline CPU, and returns the
+ * previous one. vswap_local_peek() reads a current cluster of any CPU without a
+ * lock, so the result may be stale. Both return NULL if there is no cluster, or if
+ * @cpu is not possible.
+ */
 MM_HELPER(struct swap_cluster_info *, vswap_local_take, (unsigned int cpu, unsigned int nth),
 	  !cpu_possible(cpu) ? NULL :
 	  xchg(per_cpu_ptr(&vswap_local.current_cluster[nth], cpu), NULL))
@@ -302,7 +307,7 @@ __rust_helper unsigned long rust_helper_vswap_anon_orders(void)
 #endif
 }
 
-/* With userfaultfd, each page has to fault for itself. */
+/* Returns no orders if userfaultfd is armed, because each page must fault by itself. */
 MM_HELPER(unsigned long, vswap_fault_orders, (struct vm_fault *vmf),
 	  userfaultfd_armed(vmf->vma) ? 0 :
 	  thp_vma_allowable_orders(vmf->vma, vmf->vma->vm_flags, TVA_PAGEFAULT,

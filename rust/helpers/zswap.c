@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-/* Defines a helper that returns @value, and one that only makes a @call. */
+/* Each macro defines a helper. The first returns @value, the second only makes @call. */
 #define MM_HELPER(type, name, args, value)					\
 	__rust_helper type rust_helper_##name args { return value; }
 #define MM_VOID_HELPER(name, args, call)					\
