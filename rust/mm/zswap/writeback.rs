@@ -149,14 +149,20 @@ fn read<'h, 'p>(
     compress::decompress(met.slot, held, page)
 }
 
-/// The pages of a run, to be written back together.
-#[derive(Default)]
+/// The pages of a run, to be written back together. A run is large, so it is not moved.
 struct Run {
     pages: [Option<Met>; MOST],
     len: usize,
 }
 
 impl Run {
+    const fn new() -> Self {
+        Self {
+            pages: [None; MOST],
+            len: 0,
+        }
+    }
+
     fn add(&mut self, met: Met) {
         if let Some(place) = self.pages.get_mut(self.len) {
             *place = Some(met);
@@ -177,13 +183,13 @@ impl Run {
     /// Stops preparing folios after `ENOSPC` or `ENOMEM`. Returns the number of pages written.
     /// Also returns true if the swap cache already had a folio for a page, or if its device is
     /// gone.
-    fn write(self) -> (usize, bool) {
+    fn write(&self) -> (usize, bool) {
         let mut folios: [Option<FilledFolio>; MOST] = [const { None }; MOST];
         let (mut written, mut met_cached) = (0usize, false);
         let mut wait = true;
 
-        for (met, folio) in self.pages.into_iter().flatten().zip(&mut folios) {
-            match prepare_folio(met, wait) {
+        for (met, folio) in self.pages.iter().flatten().zip(&mut folios) {
+            match prepare_folio(*met, wait) {
                 Ok(new) => {
                     *folio = Some(new);
                     wait = false;
@@ -201,7 +207,7 @@ impl Run {
         }
 
         let mut writes = Writes::new();
-        for folio in folios.into_iter().flatten() {
+        for folio in folios.iter_mut().take(self.len).filter_map(Option::take) {
             folio.write(&mut writes);
             params::WRITTEN_BACK_PAGES.inc();
             written = written.wrapping_add(1);
@@ -249,7 +255,7 @@ impl WriteBack {
         let mut members = round.saturating_mul(2);
         let mut written = 0usize;
         while *budget != 0 && members != 0 && unwanted.get() < MEMBERS {
-            let mut run = Run::default();
+            let mut run = Run::new();
             // Pass each member at most once for a run, so that no page is in the run twice.
             let mut some = members.min(MEMBERS).min(round);
             let before = some;
