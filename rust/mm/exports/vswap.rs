@@ -71,6 +71,7 @@ use crate::{
 };
 use kernel::{
     bindings,
+    error::from_result,
     prelude::*, //
 };
 
@@ -318,7 +319,7 @@ c_exports! {
 /// them.
 #[export]
 unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
-    errno(slot::dup_entries(offset, nr as u32))
+    from_result(|| slot::dup_entries(offset, nr as u32).map(|()| 0))
 }
 
 /// Installs an extend table in the cluster of a slot, if the next increment of the slot's swap
@@ -327,8 +328,10 @@ unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
 /// maximum, or the word is corrupt. May sleep if `gfp` allows it.
 #[export]
 extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> c_int {
-    let table = ExtendTable::alloc(gfp).ok_or(ENOMEM);
-    errno(table.and_then(|table| slot::extend(offset, table)))
+    from_result(|| {
+        let table = ExtendTable::alloc(gfp).ok_or(ENOMEM)?;
+        slot::extend(offset, table).map(|()| 0)
+    })
 }
 
 /// Returns the swap count of a slot, or 0 if there is no such slot.
@@ -521,30 +524,28 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
     slot_alloc::next_used(prev)
 }
 
-/// Converts a result to the return value for C: 0 or a negative error number.
-#[inline]
-fn errno(result: Result) -> c_int {
-    result.map_or_else(Error::to_errno, |()| 0)
-}
-
 c_exports! {
     /// Turns vswap off if `on` is 0, and on otherwise. Returns 0 or a negative error number. May
     /// sleep.
     fn vswap_rs_switch(on: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
-        errno(mode::switch(&setup, on != 0))
+        from_result(|| mode::switch(&setup, on != 0).map(|()| 0))
     }
 
     /// Turns vswap off, and swaps in all pages that have virtual entries: see [`mode::drain`].
     /// Returns 0 or a negative error number. Sleeps.
     fn vswap_rs_drain(_unused: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
-        errno(mode::drain(&setup))
+        from_result(|| mode::drain(&setup).map(|()| 0))
     }
 
     /// Sets the maximum number of slots, rounded down to whole clusters. Sets vswap up first,
     /// because the size of the directory is a second limit. Returns 0 or a negative error number.
     /// May sleep.
     fn vswap_rs_set_max(max_slots: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
-        errno(mode::set_up(&setup).map(|()| capacity::set_max_slots(max_slots)))
+        from_result(|| {
+            mode::set_up(&setup)?;
+            capacity::set_max_slots(max_slots);
+            Ok(0)
+        })
     }
 }
 
