@@ -184,8 +184,8 @@ static inline struct folio *vswap_swapin_look(swp_entry_t entry)
  * slot is in use and has no folio now. The check after the allocation finds what
  * has changed meanwhile.
  */
-static inline bool vswap_fault_looked(struct swap_cluster_info *ci, swp_entry_t entry,
-				      struct vm_fault *vmf, unsigned int order)
+static inline bool vswap_skip_check(struct swap_cluster_info *ci, swp_entry_t entry,
+				    struct vm_fault *vmf, unsigned int order)
 {
 	unsigned long swp_tb;
 
