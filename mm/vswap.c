@@ -726,14 +726,16 @@ bool vswap_corrupt(unsigned int type)
 		return false;
 	ci = swap_cluster_lock(si, offset);
 	/* The cluster may have been unbound, or the slot freed, before it was locked. */
-	if (bound)
+	if (bound) {
 		found = vswap_is_bound(ci);
-	else
+		if (found)
+			ci->vswap_owner ^= BIT(31);
+	} else {
 		found = swap_table_get(ci, offset % SWAPFILE_CLUSTER) == vswap_mk_rmap(voffset);
-	if (found && bound)
-		ci->vswap_owner ^= BIT(31);
-	else if (found)
-		__swap_table_set(ci, offset % SWAPFILE_CLUSTER, vswap_mk_rmap(voffset ^ 1));
+		if (found)
+			__swap_table_set(ci, offset % SWAPFILE_CLUSTER,
+					 vswap_mk_rmap(voffset ^ 1));
+	}
 	swap_cluster_unlock(ci);
 	return found;
 }
