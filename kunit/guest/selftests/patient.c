@@ -23,8 +23,20 @@
  * the cgroup. The difference is then negative, and compared as unsigned. So a
  * usleep() of 100 ms or more lasts until kswapd sleeps, but at most one minute
  * longer.
+ *
+ * OOM kills
+ * ---------
+ *
+ * test_no_kmem_bypass makes half of all memory a reserve at once. Then an
+ * allocation that has reclaimed too little compares the reserve with the pages
+ * that are free or reclaimable, and kills a process if they are too few. It
+ * counts inactive pages first, and then active ones (zone_reclaimable_pages()).
+ * If MGLRU makes all pages of the child inactive between the two, they are not
+ * counted, and the child is killed on any kernel. So 1 MiB of the child's memory
+ * is reclaimed before min_free_kbytes changes: its pages are inactive then.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -114,4 +126,32 @@ int usleep(useconds_t us)
 	for (int left = 6000; left && kswapd_state(kswapd) != 'S'; left--)
 		sleep_us(10000);
 	return 0;
+}
+
+/* Reclaims 1 MiB of the cgroup, if it exists and has that much. */
+static void age_child(void)
+{
+	static const char file[] = "/sys/fs/cgroup/kmem_bypass_test/memory.reclaim";
+	int fd = open(file, O_WRONLY);
+
+	if (fd < 0 && errno == ENOENT)
+		return;
+	if (fd < 0 || (write(fd, "1M", 2) < 0 && errno != EAGAIN)) {
+		dprintf(STDERR_FILENO, "patient: %s: %s\n", file, strerror(errno));
+		abort();
+	}
+	close(fd);
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+	static FILE *(*next)(const char *path, const char *mode);
+
+	if (!next)
+		next = (FILE *(*)(const char *, const char *))dlsym(RTLD_NEXT, "fopen");
+	if (!next)
+		abort();
+	if (!strcmp(path, "/proc/sys/vm/min_free_kbytes") && *mode == 'w')
+		age_child();
+	return next(path, mode);
 }
