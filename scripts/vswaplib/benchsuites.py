@@ -122,7 +122,7 @@ SUITES = {
     "accept": (_arm("off"), _arm("once"), _arm("full")),
     # Kernel memory for each swapped out page.
     "memory": tuple(Group(f"memory-{name}", f"memory.sh {name}", mem="1536M", disks=("1100M",),
-                          timeout=3000) for name in ("zswap", "zero", "disk")),
+                          timeout=3000) for name in ("zswap", "zero", "same", "disk")),
     # Operations whose cost must not grow with the number of cgroups.
     "cgroups": (Group("cgroups", "cgroups.sh 50 1000", mem="1G", disks=("256M",)),),
     # A process beside another one that pages out random data.

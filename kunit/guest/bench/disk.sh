@@ -9,5 +9,6 @@ forks disk
 fresh
 load disk/swapoff swapoff --dev /dev/ram0
 [ "$QUICK" = 1 ] && exit 0
+contents disk zero same
 swapon /dev/ram0
 load disk/swapoff-10-procs swapoff --dev /dev/ram0 --procs 10

@@ -171,6 +171,18 @@ mixed() {
 	CONTENT=$content_was
 }
 
+# contents TAG WHAT...: pages of zeros, of one value each (same), or incompressible ones
+contents() {
+	contents_tag=$1
+	shift
+	for what in "$@"; do
+		for command in free refault; do
+			fresh
+			load "$contents_tag/4K/seq/$what" $command --incompressible 0 --$what 100
+		done
+	done
+}
+
 forks() {
 	fresh
 	load "$1/fork" fork

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# memory.sh zswap|zero|disk: kernel memory for each swapped out page, of 1 GiB.
+# memory.sh zswap|zero|same|disk: kernel memory for each swapped out page, of 1 GiB.
 . /vswap/bench/lib.sh
 describe
 SIZE=1G
@@ -12,7 +12,7 @@ fi
 zswap="echo lz4 > $ZSWAP/compressor && echo 50 > $ZSWAP/max_pool_percent && echo 1 > $ZSWAP/enabled"
 case "$1" in
 zswap) load memory/zswap meta --exec "$setup && $zswap" ;;
-zero) load memory/zero meta --zero 100 --exec "$setup && $zswap" ;;
+zero | same) load "memory/$1" meta "--$1" 100 --exec "$setup && $zswap" ;;
 disk)
 	[ "$SWAPDEV" != none ] || exit 0
 	load memory/disk meta --exec "$setup"

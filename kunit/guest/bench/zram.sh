@@ -6,7 +6,10 @@ zswap_off
 for algorithm in "$@"; do
 	zram_on "$algorithm"
 	patterns "zram-$algorithm"
-	[ "$QUICK" = 1 ] || mixed "zram-$algorithm"
+	if [ "$QUICK" != 1 ]; then
+		mixed "zram-$algorithm"
+		contents "zram-$algorithm" zero same incompressible
+	fi
 	forks "zram-$algorithm"
 	fresh
 	load "zram-$algorithm/swapoff" swapoff --dev /dev/zram0

@@ -8,10 +8,7 @@ cells=zswap-$1$2
 patterns "$cells"
 if [ "$QUICK" != 1 ]; then
 	mixed "$cells"
-	fresh
-	load "$cells/4K/seq/zero" free --incompressible 0 --zero 100
-	fresh
-	load "$cells/4K/seq/zero" refault --incompressible 0 --zero 100
+	contents "$cells" zero same
 	fresh
 	load "$cells/4K/seq/shmem" free --mem shmem
 	fresh

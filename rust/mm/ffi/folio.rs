@@ -367,18 +367,22 @@ impl<'a> SwapPage<'a> {
     /// `None`.
     #[inline]
     pub(crate) fn repeats(&self) -> Option<u64> {
-        /// The index of the last word.
-        const LAST: usize = PAGE_SIZE / size_of::<u64>() - 1;
+        /// The number of words.
+        const WORDS: usize = PAGE_SIZE / size_of::<u64>();
+        /// How many words are compared in a pass of the loop.
+        const STEP: usize = 32;
+        const _: () = assert!(WORDS % STEP == 0);
 
         self.mapped(|start| {
             let nth = |n: usize| {
-                // SAFETY: `n` is at most `LAST`, so the word is within the page, which is mapped
+                // SAFETY: `n` is less than `WORDS`, so the word is within the page, which is mapped
                 // and aligned. Any word is a valid `u64`.
                 unsafe { start.cast::<u64>().add(n).read_volatile() }
             };
             let first = nth(0);
+            let is_step = |n: usize| (n..n.wrapping_add(STEP)).all(|n| nth(n) == first);
             // Compare the last word first, because in most pages it differs from the first.
-            (nth(LAST) == first && (1..LAST).all(|n| nth(n) == first)).then_some(first)
+            (nth(WORDS - 1) == first && (0..WORDS).step_by(STEP).all(is_step)).then_some(first)
         })
     }
 
