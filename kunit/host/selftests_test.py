@@ -872,6 +872,20 @@ class Builds(Folder):
         self.ensure("base")
         self.assertEqual(len(self.made), 6)
 
+    def test_each_build_in_the_background_is_of_its_variant(self):
+        """Also if the thread begins after all of them were submitted."""
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.addCleanup(pool.shutdown)
+        self.patch(build, "_begun", {})
+        submitted = threading.Event()
+        pool.submit(submitted.wait)
+        build.begin(pool, ("um", "arm64", "vswap"))
+        submitted.set()
+        pool.submit(int).result()
+        self.assertEqual([word for command in self.made for word in command
+                          if word.startswith("ARCH=")],
+                         ["ARCH=um"] * 2 + ["ARCH=arm64"] * 2 + ["ARCH=x86_64"] * 2)
+
     def test_a_failing_build_in_the_background_is_an_error_of_who_wants_it(self):
         self.log = "failed (2): make"
         pool = self.begun("vswap", "um")

@@ -7,6 +7,7 @@ import contextlib
 import fnmatch
 import io
 import itertools
+import os
 import pathlib
 import re
 import shutil
@@ -24,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (build, common, coverage, fuzz, guest, guestcoverage,  # noqa: E402
-                      guesttests, ktap, lint, manifest, mutants, results, selftests, setup,
+                      guesttests, initramfs, ktap, lint, manifest, mutants, results, selftests, setup,
                       testrun)
 
 
@@ -437,6 +438,17 @@ class Ends(unittest.TestCase):
                 self.assertEqual(follower.poll(), "\ufffd")
         self.assertEqual(follower.text, "".join(pieces).replace("\r", "") + "\ufffd")
 
+    def test_the_oldest_logs_are_removed(self):
+        """Not those of guests that run, whose splats would be lost."""
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(guest, "LOGS", pathlib.Path(folder)):
+            logs = [guest.LOGS / f"boot-{number:03}.log" for number in range(203)]
+            for age, path in enumerate(reversed(logs)):
+                path.touch()
+                os.utime(path, (10**9 - age, 10**9 - age))
+            new = guest._unused_log("um")
+            self.assertEqual(sorted(guest.LOGS.iterdir()), sorted([*logs[3:], new]))
+
     def test_who_needs_the_script_ends_with_it(self):
         done = self.verdict("a\n\nVSWAP-EXIT 0\n")
         self.assertIs(guest.require(done, "the load"), done)
@@ -557,6 +569,12 @@ class Manifests(Kept):
         leave = {"part *: a.b": "", "x: c": ""}
         for whole, may in (("part 1: a.b", True), ("part : a.b", True), ("part 1: aXb", False),
                            ("part 1: a.bc", False), ("a part 1: a.b", False), ("x: c", True)):
+            self.assertEqual(manifest.may_skip(leave, whole), may, whole)
+
+    def test_only_a_star_is_special_in_skips(self):
+        leave = {"part: a[1] b? *": ""}
+        for whole, may in (("part: a[1] b? c", True), ("part: a1 b? c", False),
+                           ("part: a[1] bx c", False)):
             self.assertEqual(manifest.may_skip(leave, whole), may, whole)
 
 
@@ -684,6 +702,13 @@ class Stages(Kept):
         stage.finish(True)
         self.assertEqual((self.counts(), self.report.verdict()), ((2, 0, 0, 2), 0))
         self.assertEqual(self.lines("part.txt"), ["a", "new", "skipped"])
+
+    def test_accept_keeps_all_if_a_skip_has_no_leave(self):
+        stage = self.stage("gone", "a", accept=True)
+        stage("a", True)
+        stage("b", None, "no disk")
+        stage.finish(True)
+        self.assertEqual(self.lines("part.txt"), ["gone", "a"])
 
     def test_accept_keeps_the_order(self):
         stage = self.stage("a", "b", accept=True)
@@ -858,6 +883,22 @@ class Shell(unittest.TestCase):
     def test_notes_are_no_results(self):
         self.assertEqual(self.said("note 'ok 1 - a\nnot ok 2 - b'"),
                          ["# ok 1 - a", "# not ok 2 - b"])
+
+    def test_a_holder_that_lost_a_page_fails(self):
+        said = self.said("sh -c 'exit 3' &", "holder_x=$!", "cgroup_gone() { :; }",
+                         'echo "a byte differs" > "$TMP/held-x"', "ended a x")
+        self.assertEqual((said[0], said[1][:18]), ("not ok 1 - a", "# exit code 3: wai"))
+        self.assertEqual(said[-2:], ["# a byte differs", "ok 2 - x: its cgroup goes away"])
+
+    def test_init_tells_the_exit_code_of_the_script(self):
+        text = (initramfs.GUEST / "init").read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            script, out = pathlib.Path(folder) / "script", pathlib.Path(folder) / "out"
+            script.write_text("echo a\nexit 7\n")
+            end = text[text.index("\ncd /\n"):].replace("/vswap/script", str(script))
+            subprocess.run(["sh", "-c", "sync() { :; }\npoweroff() { exit; }\n" + end],
+                           env={"out": str(out)}, check=True)
+            self.assertEqual(out.read_text(), "a\n\nVSWAP-EXIT 7\n")
 
     def left(self, used, cached, pages):
         """Returns what all_free notes about these numbers of KiB in use, KiB cached, and stored
@@ -2146,6 +2187,21 @@ class Runs(Kept):
         self.exit.assert_called_once_with(128 + signal.SIGTERM)
         self.assertIn(mock.call(), guest.end_children.call_args_list)
         self.assertIn("2 passed, 1 failed\n", self.output.getvalue())
+
+    def test_a_run_that_hangs_after_its_deadline_fails(self):
+        self.patch(testrun, "GRACE", 0.05)
+        self.patch(guest, "end_children", mock.Mock())
+
+        def hangs(stage):
+            for name in ("a", "b"):
+                stage(name, True)
+            try:
+                time.sleep(60)
+            except results.Stopped:
+                time.sleep(60)
+        with self.assertRaises(SystemExit):
+            self.main(hangs, deadline=0.001)
+        self.exit.assert_called_once_with(1)
 
     def test_nothing_runs_late(self):
         self.main(self.good("a", "b"), self.good("c"))
