@@ -4,7 +4,7 @@
 //! to one device cluster at most.
 
 use proptest::prelude::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig {
@@ -39,6 +39,72 @@ fn op(size: u32, types: u8) -> impl Strategy<Value = Op> {
         5 => run.prop_map(|(start, nr)| Op::Clear { start, nr }),
         1 => Just(Op::Unbind),
     ]
+}
+
+mod order_of_accesses {
+    use super::*;
+    use vswap_host::um::{
+        bound::{DeviceMap, Word},
+        slot_map::WORDS,
+        swap_table::PhysSlot,
+    };
+
+    type Log = RefCell<Vec<&'static str>>;
+
+    /// A word that logs its accesses.
+    struct Told<'a> {
+        value: Cell<u64>,
+        names: (&'static str, &'static str),
+        log: &'a Log,
+    }
+
+    impl Word for Told<'_> {
+        fn load(&self) -> u64 {
+            self.log.borrow_mut().push(self.names.0);
+            self.value.get()
+        }
+
+        fn store(&self, value: u64) {
+            self.log.borrow_mut().push(self.names.1);
+            self.value.set(value);
+        }
+    }
+
+    /// Returns a map that is bound, where slot 3 has data.
+    fn map(log: &Log) -> DeviceMap<Told<'_>> {
+        let word = |names| Told {
+            value: Cell::new(0),
+            names,
+            log,
+        };
+        let map = DeviceMap::new(
+            word(("binding read", "binding written")),
+            [const { ("bits read", "bits written") }; WORDS].map(word),
+        );
+        assert!(map.bind(PhysSlot::new(1, 256).unwrap()) && map.set(3, 1));
+        log.borrow_mut().clear();
+        map
+    }
+
+    /// Otherwise `unbind()` between the two reads would make up a device slot.
+    #[test]
+    fn readers_read_the_binding_before_the_bit() {
+        let log = Log::default();
+        assert_eq!(map(&log).find(3), PhysSlot::new(1, 259));
+        assert_eq!(*log.borrow(), ["binding read", "bits read"]);
+    }
+
+    #[test]
+    fn bits_are_cleared_before_the_binding() {
+        let log = Log::default();
+        let map = map(&log);
+        map.unbind(|_, _| log.borrow_mut().push("word written"));
+        let mut log = log.borrow_mut();
+        log.retain(|what| what.ends_with("written"));
+        let mut expected = vec!["bits written"; WORDS + 2];
+        (expected[0], expected[WORDS + 1]) = ("word written", "binding written");
+        assert_eq!(*log, expected);
+    }
 }
 
 macro_rules! tests {

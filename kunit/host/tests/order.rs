@@ -50,6 +50,45 @@ impl Member for Alone {
     fn full_barrier(&self) {}
 }
 
+/// A member that gets a bit while the hand parks it, from a store that has not seen the free seat.
+struct Raced(Alone);
+
+impl Member for Raced {
+    type Ring = u32;
+
+    fn bits(&self) -> u64 {
+        self.0.bits()
+    }
+
+    fn set_bits(&self, bits: u64) {
+        self.0.set_bits(bits);
+    }
+
+    fn seat(&self) -> Seat<u32> {
+        self.0.seat()
+    }
+
+    fn exchange_seat(&self, from: Seat<u32>, to: Seat<u32>) -> bool {
+        self.0.exchange_seat(from, to)
+    }
+
+    fn full_barrier(&self) {
+        self.set_bits(1);
+    }
+}
+
+#[test]
+fn a_member_that_gets_a_bit_meanwhile_stays() {
+    let member = Raced(Alone {
+        bits: Cell::new(0),
+        seat: Cell::new(Seat::On(1)),
+    });
+    let listed = Cell::new(true);
+    assert!(!park(&member, 1, || listed.set(false), || listed.set(true)));
+    assert!(listed.get());
+    assert_eq!(member.seat(), Seat::On(1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
