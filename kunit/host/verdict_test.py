@@ -25,8 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (build, common, coverage, fuzz, guest, guestcoverage,  # noqa: E402
-                      guesttests, initramfs, ktap, lint, manifest, mutants, results, selftests, setup,
-                      testrun)
+                      guesttests, initramfs, ktap, lint, manifest, mutants, results, selftests,
+                      setup, testrun)
 
 
 class Ktap(unittest.TestCase):
