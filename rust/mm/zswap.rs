@@ -13,9 +13,9 @@
 //! - `pool`: the pools of zsmalloc objects.
 //! - `limits`: the size limits of the pools, and the switch to another compressor.
 //! - `compress`: compresses a page to an object, and decompresses an object to a page.
-//! - [`order`], `ring`: the order in which pages are written back. A *ring* has the pages of a
-//!   memory cgroup on a node. Its *members* have a bit for each of 64 slots. The *clock hand*
-//!   passes the pages, and chooses those to write back.
+//! - [`order`], `ring`: the order in which pages are written back. A *ring* has the pages of one
+//!   memory cgroup on one node. It is a list of *members*. A member has a bit for each of 64
+//!   consecutive slots. The *clock hand* moves over the ring, and chooses the pages to write back.
 //! - `writeback`: writes pages back, many of them together.
 //! - `shrink`: the shrink worker, and the shrinker for memory pressure.
 //! - `setup`: initialization.
@@ -26,8 +26,8 @@
 //! The table of a cluster has a word for each slot. The word owns the zsmalloc object and a
 //! reference to the object's pool. The object is charged to the memory cgroup whose id is recorded
 //! for the slot. The slot pins the id, the id pins the cgroup, and the cgroup pins the `obj_cgroup`
-//! that is charged. So an object is uncharged before the id is released. A ring owns neither
-//! objects nor references.
+//! that is charged. So zswap uncharges an object before the slot gives up its id. A ring owns
+//! neither objects nor references.
 //!
 //! # Locks, in the order in which they are taken
 //!
@@ -42,25 +42,26 @@
 //!    frees a slot frees the stored page under this lock, in some places with interrupts disabled.
 //!    So no code sleeps while it holds this lock.
 //! 4. Ring lock, with the lock of an ancestor's ring inside it; and zsmalloc's locks. A task that
-//!    holds one of these takes none of the locks 1 to 3: zsmalloc looks up words without the
-//!    cluster lock.
+//!    holds one of these takes none of the locks 1 to 3. So zsmalloc looks up words under RCU,
+//!    without the cluster lock.
 //!
-//! The shrink worker and the removal of a cgroup take the lock of the shrink cursor, and none of
-//! the above while they hold it. These take a ring lock: the clock hand, the shrinker's count, the
-//! freeing of a table, a member's move to another ring, the removal of a cgroup, and a store that
-//! adds a member to a ring of a removed cgroup. Stores, loads and frees that do none of these do
-//! not wait for a ring lock.
+//! The shrink worker and the removal of a cgroup also take the lock of the shrink cursor
+//! (`ffi::memcg::Cursor`), and none of the above while they hold it.
+//!
+//! These wait for a ring lock: the clock hand, the shrinker's count, the freeing of a table, a
+//! member's move to another ring, the removal of a cgroup, and a store that adds a member to a
+//! ring of a removed cgroup. Other stores, loads and frees do not.
 //!
 //! # Races
 //!
 //! - *Writeback against free, load or store of the same slot.* Writeback starts from the ring,
 //!   which does not pin the stored page. It copies the swap entry and the word, and drops the ring
-//!   lock. Then it adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another
-//!   task was faster. If it succeeds, writeback owns the right to the slot (see `ffi::folio`), and
-//!   reads the word again. If the word differs, the page was freed or replaced meanwhile. The
-//!   comparison ignores the place, because zsmalloc may have moved the object. So an equal word
-//!   can belong to a newer page that has lost its second chance, too. Writing back the newer page
-//!   is correct, because it is the page of this slot.
+//!   lock. Then it adds a folio to the swap cache. If that fails, another task has added a folio
+//!   for the slot (`EEXIST`), or has freed the slot (`ENOENT`). If it succeeds, writeback owns the
+//!   right to the slot (see `ffi::folio`), and reads the word again. If the word differs, the page
+//!   was freed or replaced meanwhile. The comparison ignores the place, because zsmalloc may have
+//!   moved the object. So an equal word can belong to a newer page that has lost its second
+//!   chance, too. Writing back the newer page is correct, because it is the page of this slot.
 //! - *The clock hand against a change of the word.* The hand does not hold the cluster lock. It
 //!   only clears the referenced bit, by compare-and-exchange. A task with the cluster lock replaces
 //!   the whole word. If the hand is first, its change is lost with the old word. If the hand is

@@ -40,10 +40,11 @@ use kernel::{
 /// Compresses a page to an entry for a slot. If the page repeats a value that fits in a word, the
 /// entry has that value and no object.
 ///
-/// If the compressor fails, or its output is not smaller than the page, the page is stored
-/// uncompressed, so that pages are written back in order of age. Such a page is refused if its
-/// memory cgroup disables writeback, because an uncompressed copy that is never written back saves
-/// no memory, or if `keeps_plain` returns false. Returns the reason if the page is not stored.
+/// If the compressor fails, or its output is not smaller than the page, stores the page
+/// uncompressed. Otherwise the page would go to the device before older pages that are in zswap.
+/// Refuses such a page if its memory cgroup disables writeback, because an uncompressed copy that
+/// is never written back saves no memory, or if `keeps_plain` returns false. Returns the reason if
+/// the page is not stored. May sleep.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,
@@ -63,7 +64,8 @@ pub(super) fn compress(
             pool.store(context.output(len), node, slot)
         }
         None => {
-            // `keeps_plain()` may take long, and other tasks on this CPU may wait for the context.
+            // Unlock the context first, because `keeps_plain()` may sleep, and other tasks on this
+            // CPU may wait for the context.
             drop(context);
             if !page.writeback_enabled() || !keeps_plain() {
                 return Err(Reject::CompressFail.or_poor(result.err() == Some(ENOSPC)));
@@ -74,8 +76,9 @@ pub(super) fn compress(
     entry.map_err(|error| Reject::AllocFail.or_poor(error == ENOSPC))
 }
 
-/// Decompresses the stored page of a slot to a page. Returns `EIO` if the word is damaged, if the
-/// compressor fails, or if the result is not a whole page.
+/// Decompresses the stored page of a slot to a page. Returns `EIO` if the word is damaged, if this
+/// CPU has no compression context, if the compressor fails, or if the result is not a whole page.
+/// May sleep.
 #[inline]
 pub(super) fn decompress<'h, 'p>(
     slot: SwapEntry,

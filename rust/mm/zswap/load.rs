@@ -42,8 +42,8 @@ pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
         return load_large(folio);
     };
     read?;
-    // The folio is the only copy, so it must be dirty. It was marked uptodate before, but this
-    // task holds the folio lock, so tasks that wait for the read see the folio dirty.
+    // The folio is the only copy now, so it must be dirty. `fill()` has marked it uptodate before
+    // that. But this task holds the folio lock, so tasks that wait for the lock see both flags.
     folio.count_zswpin();
     folio.mark_dirty();
     Ok(())
@@ -79,8 +79,8 @@ fn load_large(folio: &mut UnreadFolio<'_>) -> Result {
         Ok(filled)
     });
     match read {
-        // zswap has some of the pages, and the device may have older copies of these. `EIO` keeps
-        // the caller from reading the folio from the device.
+        // zswap does not have the first page, but has others, of which the device may have older
+        // copies. `EIO` keeps the caller from reading the folio from the device.
         Err(error) if error == ENOENT && any_stored(&mut folio.lend(), 1..nr) => return Err(EIO),
         read => read?,
     }
