@@ -59,11 +59,12 @@ pub(super) fn reached_full() -> bool {
     REACHED_FULL.load(Relaxed)
 }
 
-/// Returns true if writeback may shrink the pools to the accept threshold: a device has a free
-/// slot to back a virtual slot, or device slots are in use that back none, to which zswap can
-/// write pages of physical entries. If this is false, stores do not wait for the threshold.
-/// Otherwise one memory cgroup whose pages hold the pools above the threshold would keep all
-/// others from storing pages.
+/// Returns true if writeback may be able to shrink the pools to the accept threshold: a device has
+/// a free slot for the page of a virtual entry, or physical entries are in use, whose pages have
+/// device slots already.
+///
+/// While this is false, stores need not wait until the pools have shrunk to the threshold. If they
+/// did, the pages of one memory cgroup could keep all other cgroups from storing pages.
 fn drains() -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     return device::have_free() || device::old_entries();
@@ -113,8 +114,8 @@ fn note_near_full(near: bool) {
 }
 
 /// Queues the shrink worker if zswap is enabled, its pools accept no page, and pages can be
-/// written back. The caller has a folio that zswap refuses and that gets no device slot.
-/// Counts this as a refused store if the pools are at or above [`Limits::max`].
+/// written back. Called for a folio that stays in memory, because zswap does not take it and it
+/// gets no device slot. Counts it as a refused store if the pools are at or above [`Limits::max`].
 #[cfg(CONFIG_RUST_VSWAP)]
 #[cold]
 pub(crate) fn want_room() {
@@ -124,10 +125,10 @@ pub(crate) fn want_room() {
 }
 
 /// Returns false if zswap is disabled, has no pool, or accepts no page at the current size of the
-/// pools. This is called before the folio is unmapped, so that a refused folio remains mapped.
+/// pools. Reclaim calls this before it unmaps a folio, so that a refused folio stays mapped.
 ///
-/// Calls [`room`], which is slow, only while `NEAR_FULL` is set. Otherwise returns true, and the
-/// store itself finds out whether the pools accept the folio.
+/// Reads the size of the pools, which is slow, only while `NEAR_FULL` is set. Otherwise assumes
+/// that they accept the folio; the store itself tests that again.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(crate) fn may_store() -> bool {

@@ -104,8 +104,8 @@ pub(crate) const FEW_TRIED: u64 = 16;
 /// `refused` are the tried count and the refused count of its memory cgroup: see
 /// `vswap::capacity`.
 ///
-/// Once `tried` reaches [`FEW_TRIED`], this is true for one page in 256, because some pages look
-/// random and still compress.
+/// Once `tried` reaches [`FEW_TRIED`], this is true for about one refused page in 256, because
+/// some pages look random and still compress.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
     tried < FEW_TRIED || refused & 255 == 0
@@ -156,8 +156,8 @@ pub(crate) const fn zswap_left(max: usize, used: usize) -> usize {
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// About as many pages were refused as the cgroup has anonymous pages. So zswap is taken to
-    /// refuse each of them.
+    /// About as many pages were refused as the cgroup has anonymous pages. So the caller assumes
+    /// that zswap refuses all of them.
     All,
     /// Other pages of the cgroup may compress.
     Some,
@@ -234,8 +234,9 @@ impl Variety {
     }
 }
 
-/// Subtracts recent swap-ins from a device from the number of pages that may be written back. If
-/// one more page had been protected, zswap would have served one of these swap-ins.
+/// Subtracts the number of recent swap-ins from a device from the number of pages that may be
+/// written back. If that many more pages had stayed in zswap, zswap would have served these
+/// swap-ins.
 ///
 /// Returns the number of pages that are left, and the number of swap-ins to subtract the next
 /// time.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decides when pages are written back.
+//! Decides when pages are written back. These write pages back:
 //!
 //! - The shrink *worker*, after a folio was refused while the pools were at their limit, or had
 //!   not shrunk to the accept threshold since. It visits the memory cgroups in turn until the
@@ -191,8 +191,8 @@ fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
 
 /// Writes back pages under memory pressure, for the shrinker's scan callback. Returns the number
 /// of pages written back. Returns `None`, for `SHRINK_STOP`, if the shrinker or writeback is
-/// disabled, if a page was in the swap cache already, or if no page was written back or lost its
-/// second chance.
+/// disabled, or if a page was in the swap cache already. Also returns `None` if no page was
+/// written back and none lost its second chance.
 ///
 /// A batch in which pages only lost their second chance counts as progress, because the next round
 /// can write them back. C's zswap stops after such a batch. There, reclaim can give up before the

@@ -151,8 +151,8 @@ fn store_page(
                 Reject::CompressPoor => params::REJECT_COMPRESS_POOR.inc(),
                 Reject::AllocFail => params::REJECT_ALLOC_FAIL.inc(),
             }
-            // A page of a physical slot can be written to that slot, so it leaves memory. Don't
-            // count it as refused, unless the cgroup disables writeback.
+            // The page of a physical slot is written to that slot instead, unless the cgroup
+            // disables writeback. So don't count it as a page that must stay in memory.
             #[cfg(CONFIG_RUST_VSWAP)]
             if !matches!(reject, Reject::AllocFail)
                 && (slot.entry().is_virtual() || !page.writeback_enabled())
@@ -189,12 +189,11 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
     Some(())
 }
 
-/// Returns true if a page that does not compress may be stored uncompressed, because it can be
-/// written back later. May sleep.
+/// Returns true if a page that does not compress may be stored uncompressed. May sleep.
 ///
-/// For a virtual slot, `capacity::keeps_plain` decides. Returns false for a physical slot while
-/// new entries are virtual. Otherwise the page would be counted as one that needs a device slot,
-/// although it has one.
+/// For a virtual slot, `capacity::keeps_plain` decides: the page must get a device slot when it is
+/// written back. For a physical slot, returns false while vswap is on. Otherwise `capacity` would
+/// count the page as one that needs a free device slot, although it has a device slot.
 fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {

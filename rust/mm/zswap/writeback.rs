@@ -62,8 +62,8 @@ use kernel::prelude::*;
 /// one of them waits.
 const MOST: usize = 16;
 
-/// Maximum number of members that the clock hand passes in one critical section of the ring lock.
-/// Also, a walk ends after a critical section if it has skipped this many members in total.
+/// Maximum number of members that the clock hand passes before it unlocks the ring to write pages
+/// back. Also, a walk ends when it has skipped this many members in total.
 const MEMBERS: usize = 64;
 
 /// A copy of the swap entry and word of a page that the clock hand met. The page may have been
@@ -121,9 +121,8 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     let mut folio = match filled {
         Ok(folio) => folio,
         Err((error, folio)) => {
-            // Drop the reservation before the folio, because it uncharges the slot's memory
-            // cgroup. While the folio is in the swap cache, the slot is in use and pins the
-            // cgroup.
+            // Drop the reservation first, because that uncharges the slot's memory cgroup. The
+            // slot may pin the cgroup only as long as the folio is in the swap cache.
             drop(room);
             drop(folio);
             return Err(error);
@@ -244,7 +243,7 @@ impl WriteBack {
         // walk.
         let unwanted = Cell::new(0usize);
         // The hand skips members of virtual clusters if no device has a free slot, or if one more
-        // page would exceed `memory.swap.max`.
+        // page would exceed `memory.swap.max` of the cgroup or an ancestor.
         let wants = |slot: SwapEntry| {
             let wanted = room || !slot.is_virtual();
             unwanted.set(unwanted.get().wrapping_add((!wanted).into()));
