@@ -10,7 +10,8 @@
 //! page is written back.
 //!
 //! So the hand chooses a page for writeback one round after it was stored at the earliest, and two
-//! rounds at the latest, without a timestamp. (Rounds in which it skips the member do not count.)
+//! rounds at the latest, without a timestamp. (Rounds in which the hand skips the member, because
+//! its pages cannot be written back, do not count.)
 //! A page that is stored just before the hand reaches its slot loses its second chance right away.
 //! The hand does not meet it again for a whole round.
 //!
@@ -24,7 +25,7 @@
 //!
 //! To set the bit of its slot, a store holds the cluster lock. It waits for a ring lock only if it
 //! moves a member without bits from one ring to another, or if the cgroup of the ring was removed.
-//! It need not look at the seat if the member had bits before. The hand removes members without
+//! It does not read the seat of a member that had bits before. The hand removes members without
 //! bits from the ring, so that it passes over them only once. [`fill`] and [`park`] resolve the
 //! race between a store and the hand. The store changes the bits, then reads the seat. The hand
 //! changes the seat, then reads the bits. So the store sees the new seat, or the hand sees the new

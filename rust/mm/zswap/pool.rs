@@ -6,7 +6,8 @@
 //! # Lifetime
 //!
 //! A pool has a per-CPU reference count:
-//! - Each stored object holds a reference: as an [`Entry`], and then as long as it is in a word.
+//! - Each object holds a reference. It belongs first to the [`Entry`], then to the [`Word`] that
+//!   names the object.
 //! - A store holds a reference while it runs ([`PoolRef`]).
 //! - [`CURRENT`] holds the *initial* reference of the current pool ([`Initial`]). As long as the
 //!   initial reference exists, the count stays per CPU, so that getting and putting references is
@@ -247,8 +248,8 @@ const MAX_POOLS: usize = 1 << POOL_BITS;
 /// has joined the array. It is freed only after a grace period has passed since it left the array.
 static POOLS: [At; MAX_POOLS] = [const { At::nothing() }; MAX_POOLS];
 
-/// How many places of [`POOLS`] were ever used: usually one. [`total_pages`] looks only at these,
-/// in each store.
+/// How many places of [`POOLS`], from the first on, were ever used: usually one. [`each`] reads
+/// only these, because each store calls it, for [`total_pages`].
 static PLACES_USED: Atomic<usize> = Atomic::new(0);
 
 /// The pool that stores use. This pointer owns the initial reference of the pool.
@@ -564,7 +565,8 @@ pub(crate) fn total_pages() -> usize {
 /// of a record and the place of an object.
 ///
 /// Corrupted memory can break these invariants. Code that finds a damaged word fails, or leaks
-/// what the word should name. A wrong pool number is not detected if a pool has that number.
+/// what the word should name. If the word has the number of a wrong pool, zsmalloc finds that the
+/// object is not in that pool. But that pool may be freed meanwhile, which is not detected.
 #[repr(transparent)]
 pub(crate) struct Word(Atomic<u64>);
 
@@ -581,8 +583,8 @@ impl Word {
     }
 }
 
-/// Writes the device slot that the bit of a slot owns into the backing word of the slot. Warns and
-/// returns false if the word already names something.
+/// Writes the device slot that backs a slot of a bound cluster (see `vswap::bound`) into the
+/// backing word of the slot. Warns and returns false if the word already names something.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn name_bit(bit: BitWord<'_>) -> bool {
     let (word, device) = bit.into_parts();
@@ -610,8 +612,8 @@ fn decode_valid(word: u64) -> Record {
 /// It owns the object or device slot that the number names, as a [`Word`] does.
 struct NewWord(u64);
 
-/// The value that a word had before it was replaced. If it named a stored page, the page was
-/// freed. If it names a device slot, dropping the value leaks the device slot.
+/// The value that a word had before it was replaced. If it names a stored page, that page is freed
+/// already. If it names a device slot, dropping the value leaks the device slot.
 ///
 /// # Invariants
 ///
@@ -634,8 +636,8 @@ impl OldWord {
 
 /// The word of a slot, for a task that may replace the stored page of the slot.
 ///
-/// There can be several values for one slot. A function that takes a value reads the word again
-/// under the lock, so it never frees a page that another function has freed.
+/// There can be several of these values for one slot, and one of them may have been used to free
+/// the page. So each function that takes a value reads the word again, under the lock.
 ///
 /// # Invariants
 ///
@@ -707,14 +709,14 @@ impl<'a, A> Named<'a, A> {
     fn find(self) -> Option<(&'a Pool, InWord<'a, A>)> {
         let place = POOLS.get(usize::from(self.object.pool()))?;
         // SAFETY: By the invariants of `Word`, the word owns a reference to the object's pool,
-        // which is in this place, until the object is freed. By the invariants of `Named`, only the
-        // owner of the result may free it during `'a`. Then the reference passes to that owner.
+        // which is in this place, until the object is freed. By the invariants of `Named`, only
+        // the owner of the result may free the object during `'a`. It then owns the reference.
         let pool: &'a Pool = unsafe { place.0.load(Acquire).as_ref() }?;
         // SAFETY: The object is in this pool. By the invariants of `Named`, the word names the
         // object. `Entry::publish()` put it there under its name, and then unpinned it. By the
-        // same invariants, nobody but the owner of the result frees it during `'a`, and that only
-        // if `A` is `Own`. Then no other task reads the object or replaces the word, because that
-        // takes the right to the slot. The clock hand only clears the referenced bit, by
+        // same invariants, only the owner of the result may free it during `'a`, and only if `A`
+        // is `Own`. If `A` is `Own`, no other task reads the object or replaces the word, because
+        // both take the right to the slot. The clock hand only clears the referenced bit, by
         // compare-and-exchange.
         let object = unsafe { InWord::new(&pool.zs, &self.word.0, self.name) };
         Some((pool, object))
@@ -827,10 +829,10 @@ impl FreeBatch {
         }
     }
 
-    /// Removes the backing that the word of a virtual slot names, and returns the backing. With
-    /// `new`, the word then names the first device slot of `new`, which is removed from `new`.
-    /// Otherwise the word is then 0. Frees a stored page, which the caller uncharges. Returns
-    /// `None` if the word named no backing.
+    /// Removes the backing that the word of a virtual slot names, and returns the backing, or
+    /// `None` if the word named none. If the backing is a stored page, frees it; the caller
+    /// uncharges it. With `new`, moves the first device slot of `new` into the word. Otherwise
+    /// sets the word to 0.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline(always)]
     pub(crate) fn take(
@@ -840,8 +842,8 @@ impl FreeBatch {
     ) -> Option<Backed> {
         let old = owned.load();
         let new = match new {
-            // INVARIANT: `name_first()` has removed the device slot from `devices`, so the new
-            // word owns it.
+            // INVARIANT: `name_first()` has removed the device slot that it returns from
+            // `devices`, so the new word owns it.
             Some(devices) => NewWord(devices.name_first()),
             None if old == 0 => return None,
             // INVARIANT: 0 names nothing.
@@ -911,8 +913,8 @@ impl FreeBatch {
         }
     }
 
-    /// Frees the stored page that was read, and clears its word. Returns the page, for the caller
-    /// to uncharge.
+    /// Frees the stored page that was read, and clears its word. Returns the [`Sum`] of this page,
+    /// for the caller to uncharge.
     ///
     /// # Safety
     ///
@@ -945,8 +947,8 @@ impl FreeBatch {
     fn turn_to(&mut self, pool: &Pool) {
         let pool = Some(NonNull::from(pool));
         if self.pool != pool {
-            // Call `flush()` only if the batch has a pool. Mostly it has none, because a fault
-            // frees only one object.
+            // Skip the call of `flush()` if the batch has no pool yet. That is the usual case,
+            // because a fault frees only one object.
             if self.pool.is_some() {
                 self.flush();
             }
@@ -962,7 +964,7 @@ impl FreeBatch {
             return;
         };
         let nr = core::mem::take(&mut self.nr);
-        // `nr` is 0 if each word of the batch was damaged. Then there is no reference to put.
+        // `nr` is 0 if each word of the batch was damaged. Then no object was freed.
         if nr != 0 {
             // SAFETY: By the invariants of `FreeBatch`, this value owns `nr` references, and the
             // zspages belong to the pool. The pool is not used after the references are put.
@@ -992,7 +994,7 @@ impl Drop for FreeBatch {
 pub(crate) struct Held<'a> {
     word: &'a Word,
     name: Name,
-    // The word as it was read. It is stored undecoded, because one word is cheaper to copy than a
+    // The word as it was read. It is not decoded here, because one word is cheaper to copy than a
     // `Record`.
     value: u64,
 }

@@ -5,9 +5,9 @@
 //!
 //! # Lifetime
 //!
-//! - A ring is in the lruvec of a memory cgroup and node. It is not freed while a task has a
-//!   reference to the cgroup, or holds the RCU read lock since it found the ring. If memory
-//!   cgroups are disabled, the rings are in an array indexed by node, which is never freed. When a
+//! - A ring is in the lruvec of a memory cgroup and node. A task that uses a ring has a reference
+//!   to the cgroup, or stays in the RCU section in which it has found the ring. If memory cgroups
+//!   are disabled, the rings are in an array indexed by node, which is never freed. When a
 //!   cgroup goes offline, its rings are marked dead. Their members move to the nearest live ring
 //!   of an ancestor on the same node ([`Ring::leave`]). A store that later adds a member to a dead
 //!   ring sees that the ring is dead, and moves the members of the ring.
@@ -260,9 +260,9 @@ impl Member {
         core::ptr::from_ref(&self.links).cast_mut().cast()
     }
 
-    /// Returns a function that removes the member from the ring in its first argument, and changes
-    /// the seat to its second argument. The function returns false if the member has left that
-    /// ring. Its caller has read the ring from the seat in the RCU section of `_rcu`.
+    /// Returns a function that removes the member from a ring, its first argument, and changes the
+    /// seat to its second argument. The function returns false if the member has left that ring
+    /// already. Its caller has read the ring from the member's seat under `_rcu`.
     fn leave<'r>(
         &'r self,
         _rcu: &'r rcu::Guard,
@@ -278,10 +278,9 @@ impl Member {
                 return false;
             }
             locked.settle();
-            // INVARIANT: The seat is on this ring, so the member was on the list or in `joined`.
-            // `settle()` has just moved all members of `joined` to the list. The member is not
-            // about to join, because `leave()` and `join()` run under the lock of the member's
-            // cluster.
+            // INVARIANT: The seat is on this ring, so the member was on the list or in `joined`,
+            // and `settle()` has just moved it to the list. No store is about to add the member to
+            // `joined`, because stores and `leave()` run under the lock of the member's cluster.
             locked.remove(Listed(self));
             // The sum wraps: this subtracts 1.
             locked.add_len(usize::MAX);
@@ -447,8 +446,8 @@ impl<'a> Ring<'a> {
         self.0.dead.load(Relaxed)
     }
 
-    /// Returns the counter of recent swap-ins from a device. For each of them, the shrinker
-    /// protects one page, because pages were written back too early.
+    /// Returns the counter of recent swap-ins from a device. For each of them, the shrinker leaves
+    /// one more page in zswap, because these pages were written back too early.
     pub(crate) fn disk_swapins(self) -> &'a Atomic<i64> {
         &self.0.nr_disk_swapins
     }
@@ -577,7 +576,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// The RCU read lock, during which no ring is freed that was found under it.
+/// An RCU section. A ring that is found in it is not freed before it ends.
 ///
 /// # Invariants
 ///
@@ -604,8 +603,8 @@ c_functions! {
 /// The member is on the list of the ring. The lock of the ring is held while the value is used.
 struct Listed<'m>(&'m Member);
 
-/// A member that this task may put on the list of a ring that it has locked. The member was
-/// removed from that list, or taken from `joined`.
+/// A member that was removed from the list of a ring that this task has locked, or taken from
+/// `joined`. The task may put it on the list.
 ///
 /// # Invariants
 ///
@@ -697,8 +696,8 @@ impl LockedRing<'_> {
     fn give(&mut self, to: &mut LockedRing<'_>) {
         let nr = self.len();
         for member in self.members().iter() {
-            // A plain store is enough, because the seat of a member on a ring changes only under
-            // the lock of that ring, which is held.
+            // No compare-and-exchange is needed, because the seat of a member on a ring changes
+            // only under the lock of that ring, which is held.
             member.seat.store(to.ring.as_raw(), Release);
         }
         // SAFETY: The locks of both rings are held, so only this task uses the lists.
@@ -763,8 +762,8 @@ impl LockedRing<'_> {
         order::estimate(self.len(), looked, pages)
     }
 
-    /// Removes a member from the ring if it has no bits. Returns `None` if it has left the ring.
-    /// Otherwise returns the member, which may be at the end of the list now.
+    /// Removes a member from the ring if it has no bits, and returns `None`. Otherwise returns the
+    /// member. It may be at the end of the list now, if a store has set a bit meanwhile.
     fn park<'m>(&self, member: Listed<'m>) -> Option<Listed<'m>> {
         let (ring, Listed(member)) = (self.ring.as_seat(), member);
         // INVARIANT: The member is on the list until `order::park()` calls `unlink`, which removes
