@@ -285,8 +285,8 @@ impl Record {
 // `FORM_HALF` keeps 32 bits, which must fit in the word above `VALUE_SHIFT`.
 const _: () = assert!(VALUE_SHIFT < u32::BITS);
 
-/// The totals of a number of records that are charged or uncharged together. This is not `Copy`,
-/// so that they are uncharged only once.
+/// The totals of stored pages that are charged or uncharged together. This is not `Copy`, so that
+/// the pages are uncharged only once.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub struct Sum {
     bytes: usize,

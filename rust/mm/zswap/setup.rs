@@ -5,8 +5,8 @@
 //! zswap is initialized at boot if it is enabled. Otherwise, the first write to the parameter
 //! `enabled` after boot initializes it, whatever value is written. The callers of [`initialize`],
 //! [`may_enable`] and [`check_compressor`] hold `zswap_init_lock`. A failure of the initialization
-//! is final. If only the pool cannot be created, zswap is initialized, but cannot be enabled until
-//! a write to the parameter `compressor` creates a pool.
+//! is final. If only the pool cannot be created, the initialization succeeds, but zswap cannot be
+//! enabled until a write to the parameter `compressor` creates a pool.
 
 #![forbid(unsafe_code)]
 

@@ -15,9 +15,9 @@
 //!   writeback ([`order`]) clears the referenced bit (the second chance). zsmalloc changes the
 //!   place of an object when it moves the object.
 //! - RCU protects readers that do not hold `ci->lock`, because a table is freed after a grace
-//!   period. A reader may follow a word only if it owns the right to the slot ([`Slot`]): see "The
-//!   right to a slot" in [`crate::ffi::folio`]. That right keeps the word unchanged, except for the
-//!   referenced bit and the place.
+//!   period. To follow a word to its object, such a reader must own the right to the slot
+//!   ([`Slot`]): see "The right to a slot" in [`crate::ffi::folio`]. That right keeps the word
+//!   unchanged, except for the referenced bit and the place.
 //!
 //! # Ownership
 //!
@@ -97,8 +97,8 @@ pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
 /// Number of slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
 static_assert!(matches!(SLOTS.checked_rem(GROUP as usize), Some(0)));
-/// [`LockedTable::promise`] does not raise the `nr` of a table above this. Each slot can still put
-/// its word into use afterwards without the count wrapping.
+/// The largest count of words (`nr`) that [`LockedTable::promise`] leaves in a table. Afterwards,
+/// the word of each slot can still be put into use, and the count does not wrap.
 #[cfg(CONFIG_RUST_VSWAP)]
 const MOST_PROMISED: u32 = u32::MAX - SLOTS as u32;
 
@@ -290,13 +290,13 @@ impl Guard<'_> {
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
         // INVARIANT: `self` holds the cluster lock. It is borrowed mutably while the result is
-        // used, so there is no other value. There is no `LockedCluster` either, because `self` has
-        // taken the lock, and gives it to no other value.
+        // used, so there is no other `LockedTable`. There is no `LockedCluster`, because no other
+        // value has the lock.
         LockedTable(self.0 .0, PhantomData)
     }
 }
 
-/// What a store replaced in the word of a slot, and the memory cgroup id of the slot. The caller
+/// The backing that a store has replaced, and the memory cgroup id of the slot. The caller
 /// uncharges the stored page and the device slot.
 #[must_use]
 pub(crate) struct Replaced {
@@ -364,8 +364,8 @@ to_c!(Index => c_uint = |this| this.0);
 ///
 /// # Invariants
 ///
-/// The cluster is valid, and its lock is held, during `'g`. While the value is borrowed mutably, no
-/// other value for the cluster is used, nor the locked cluster of vswap (`LockedCluster`).
+/// The cluster is valid, and its lock is held, during `'g`. While the value is borrowed mutably,
+/// neither another `LockedTable` nor a `LockedCluster` (of vswap) is used for the same cluster.
 pub(crate) struct LockedTable<'g>(
     NonNull<bindings::swap_cluster_info>,
     PhantomData<&'g mut ()>,
@@ -458,9 +458,8 @@ impl<'g> LockedTable<'g> {
         promise.ci == self.0 && promise.nr == nr
     }
 
-    /// Subtracts words that were cleared from the number of words in use. Frees the table if no
-    /// word is left in use or promised, unless the cluster keeps the table: see
-    /// [`Self::take_back`].
+    /// Subtracts the number of words that were cleared from the number of words in use. Frees the
+    /// table if this becomes 0, unless the cluster keeps the table: see [`Self::take_back`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn sub(&mut self, taken: TakenWords) {
@@ -485,7 +484,7 @@ impl<'g> LockedTable<'g> {
 
     /// Releases the words that a promise reserves. Frees the table if no word is left in use or
     /// promised, unless the cluster keeps the table. Warns and changes nothing if the promise is
-    /// for another table, or if fewer words are counted.
+    /// for another cluster, or if the table counts fewer words than the promise.
     ///
     /// A virtual cluster keeps its table while it has a free slot. Otherwise swapping out zero
     /// pages would allocate and free a table for each page. Each freed table would stay charged to
@@ -581,7 +580,7 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Returns the members of a group of 64 slots, including members without bits. `table` is the
-    /// result of [`Self::table`], which callers load once.
+    /// result of [`Self::table`]. It is an argument, so that a loop over groups loads it once.
     #[inline]
     fn members(&self, table: &'g Table, group: u32) -> impl Iterator<Item = LockedMember<'g>> {
         // INVARIANT: The caller passes the table of the cluster, whose lock is held during `'g`.
@@ -601,8 +600,8 @@ impl<'g> LockedTable<'g> {
             for member in self.members(table, at / GROUP) {
                 member.clear(order::bits_of(in_group, left));
             }
-            // Go on with the slots of the next group. The compiler drops this loop for callers
-            // that pass the constant 1 as `nr`.
+            // Go on with the slots of the next group. If `nr` is the constant 1, the compiler
+            // drops this loop.
             let passed = GROUP.wrapping_sub(in_group);
             if left <= passed {
                 return;
@@ -789,7 +788,8 @@ impl LockedSpan<'_> {
     }
 
     /// Puts an entry into the word of the first slot. Sets the bit of the slot in a member on the
-    /// ring of the folio's memory cgroup.
+    /// ring of the folio's memory cgroup. Fails, and leaves the entry in `stored`, if the table or
+    /// the member is missing and `spare` has none. The caller then allocates it and tries again.
     #[inline]
     fn put(
         &mut self,
@@ -937,8 +937,9 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
     })
 }
 
-/// Returns a pointer to the word that names an object, or NULL if the name is of no slot. zsmalloc
-/// calls this when it moves the object, and changes the place in the word.
+/// Returns a pointer to the word that names an object, or NULL if there is no table with the word.
+/// zsmalloc calls this under `class->lock` when it moves the object, to change the place in the
+/// word.
 ///
 /// # Safety
 ///
@@ -1002,7 +1003,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
             Err(Missing::Member) => {
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
-                    // Free the table if an earlier iteration installed it and no word is in use.
+                    // An earlier iteration may have installed a table. Free it if it is unused.
                     span.locked(|mut slot| slot.table.free_unused());
                     return None;
                 }
@@ -1023,9 +1024,9 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     let Some(span) = SlotSpan::of(&mut slot) else {
         return;
     };
-    // INVARIANT: The span begins with the first slot of the folio. The task that has locked the
-    // folio has the right to its slots, which are consecutive and in one cluster. By the
-    // invariants of `SwapFolio`, no I/O uses their device slots.
+    // INVARIANT: The span begins with the first slot of the folio. The slots of a folio are
+    // consecutive and in one cluster. By the invariants of `SwapFolio`, the task has the right to
+    // them, because it has locked the folio, and no I/O uses their device slots.
     let mut span = SlotSpan { nr, ..span };
     // Look without the cluster lock first. The result remains valid, because no other task stores
     // or frees pages of these slots while this task has locked the folio.
