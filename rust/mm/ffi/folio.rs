@@ -11,8 +11,9 @@
 //! - the task that frees the slot, under the cluster lock. The swap cache has no folio for the
 //!   slot then, and no swap count is left, except for one that this task drops.
 //!
-//! `LockedCluster::scatter()` needs neither, because the device slot stays the same. It only moves
-//! the record of the device slot from a bit of the binding to the backing word.
+//! `LockedCluster::scatter()` needs neither, because the slot keeps its device slot. Only the
+//! place that records the device slot changes: a bit of the cluster's binding before, the backing
+//! word after (see `vswap::bound`).
 //!
 //! [`Slot`] is the first of these rights as a value. A lookup borrows it, and a change borrows it
 //! mutably. So the result of a lookup cannot be used after the right is gone, or during a change.
@@ -182,9 +183,9 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
     /// The device of the entry is not freed while the value is used. For that, the caller has a
-    /// reference to the device, the lock of the cluster or a slot in use, or it is in an RCU
-    /// read-side critical section in which it has read the entry from a page table. The entry
-    /// names a slot of the device.
+    /// reference to the device, has locked the cluster, or keeps a slot of the device in use. Or
+    /// it is in the RCU section in which it has read the entry from a page table. The entry names
+    /// a slot of the device.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller, the device of the entry is not freed. The entry
@@ -774,8 +775,8 @@ impl UnreadFolio<'_> {
 }
 
 /// A locked folio, or no folio. [`Self::charged`] charges allocations to the cgroup of the folio.
-/// To charge or uncharge slots, C first compares their cgroup id with that of this cgroup, which
-/// mostly saves a lookup.
+/// C functions that charge or uncharge slots by a cgroup id first compare the id with that of the
+/// folio's cgroup, which mostly saves the lookup of the id.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     folio: Option<LockedFolio<'a>>,
@@ -951,7 +952,8 @@ impl ReadRequest<'_> {
     /// folio.
     ///
     /// After an error other than `ENOENT`, first removes a large folio from the swap cache.
-    /// Otherwise another fault would find the folio, and take all of its pages for unreadable.
+    /// Otherwise another fault would find the folio, and fail for each of its pages, although only
+    /// one may be unreadable.
     #[inline]
     pub(crate) fn end(self, read: Result) -> c_int {
         let Self(folio) = self;
@@ -1101,19 +1103,20 @@ impl FilledFolio {
         // lock, which is not dropped here. By the invariants of `Writes`, C may add the folio to
         // the request in `ctx`. Dropping `writes` submits the request.
         unsafe { bindings::__swap_writepage(&mut writes.ctx, folio.as_ptr()) };
-        // Put the reference only now. Until here it has kept the folio from being freed while this
-        // function uses it.
+        // Put the reference only now, because the folio could be freed without it as soon as C
+        // has unlocked the folio.
         // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.
         drop(FolioRef(NonNull::from(folio.folio.0).cast()));
         let sio = writes.ctx.sio;
         let begun = if sio.is_null() {
-            // C has submitted the request already. The request is new, unless there was an open
-            // one, which this folio has continued.
+            // C has submitted the request already. If there was none before, it is new. Otherwise
+            // the folio has filled the open request. (A new request to a synchronous device, after
+            // an open request to another device, is not counted.)
             open.is_null()
         } else {
-            // SAFETY: The context owns the request until C submits it. (The code does not compare
-            // the addresses of the requests, because a new request may have the address of the
-            // last one.)
+            // The request is new if this folio is the first in it. Comparing `sio` with `open`
+            // would not tell, because a new request may have the address of the last one.
+            // SAFETY: The context owns the request until C submits it.
             unsafe { (*sio).nr_bvecs == 1 }
         };
         if begun {

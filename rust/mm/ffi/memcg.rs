@@ -44,8 +44,8 @@ use kernel::{
     }, //
 };
 
-/// A memory cgroup, or `NULL` for none. Only the RCU read lock may keep the cgroup from being
-/// freed, so no method sleeps.
+/// A memory cgroup, or `NULL` for none. Its methods do not sleep, because the caller may have only
+/// the RCU read lock to keep the cgroup from being freed.
 ///
 /// # Invariants
 ///
@@ -195,8 +195,8 @@ impl RcuMemcg<'_> {
     }
 
     /// Returns true if `nr` more pages would exceed memory.swap.max of the cgroup or of an
-    /// ancestor. With `kept`, while vswap is on, also counts the incompressible pages of each of
-    /// these cgroups that zswap has, so that they can still be charged as swap when zswap writes
+    /// ancestor. With `kept`, while vswap is on, also counts the incompressible pages that zswap
+    /// has of each of these cgroups. This leaves room to charge them as swap when zswap writes
     /// them back.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn exceeds_swap_max(self, nr: u32, kept: bool) -> bool {
@@ -219,8 +219,8 @@ impl RcuMemcg<'_> {
     /// Returns the cgroup, unless it is `NULL`.
     #[inline]
     fn not_null(&self) -> Option<NotNull<'_>> {
-        // INVARIANT: By the invariants of `RcuMemcg`, the cgroup is not freed. A caller that
-        // sleeps has a `Memcg`, so the cgroup is not freed meanwhile either.
+        // INVARIANT: By the invariants of `RcuMemcg`, the cgroup is not freed unless the task
+        // sleeps. Callers that sleep have a `Memcg`, whose cgroup is not freed then either.
         NonNull::new(self.ptr).map(|ptr| NotNull(ptr, PhantomData))
     }
 
@@ -294,9 +294,8 @@ impl<'a> RcuMemcg<'a> {
     }
 }
 
-/// An object in an RCU read-side critical section, for functions of C that require the critical
-/// section. The results of these functions borrow the value, so they are not used after the
-/// critical section.
+/// An object, with the proof that the task is in an RCU section. Some functions of C require that.
+/// Their results borrow the value, so they are not used after the RCU section.
 ///
 /// # Invariants
 ///
@@ -394,7 +393,8 @@ unsafe impl View for Refusals {
 impl Refusals {
     /// Returns how many jiffies ago a page was last refused, or the count was last halved.
     pub(crate) fn age(&self) -> u64 {
-        // `age` is negative if another CPU refuses a page between the two reads.
+        // The two reads are not ordered. If the CPU reads `jiffies` first, and another CPU refuses
+        // a page in between, the difference is negative.
         let then = self.refused_at.load(Relaxed);
         let age = (params::jiffies() as i64).wrapping_sub(then);
         age.max(0) as u64
@@ -465,9 +465,9 @@ impl MemcgRef {
     /// charged to the cgroup of this task.
     pub(crate) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
         let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
-        // SAFETY: The closure is called for two cgroups below, or `NULL`. `memcg` holds a
-        // reference to the first until the second is active again. The second was active before,
-        // so a caller of this function holds a reference to it.
+        // SAFETY: The first call below activates `memcg` or `NULL`. `memcg` is a reference, which
+        // is held until the second call. The second call activates what was active before, to
+        // which a caller of this function holds a reference if it is not `NULL`.
         let activate = |memcg| unsafe { bindings::zswap_set_active_memcg(memcg) };
         let old = activate(ptr);
         let ret = f();
@@ -485,8 +485,9 @@ impl MemcgRef {
 
 /// The position of the shrink worker in its walk through the cgroups.
 ///
-/// The cursor holds a reference to its cgroup. When that cgroup goes offline, [`Cursor::leave`]
-/// moves the cursor on and drops the reference. A spinlock protects the cursor.
+/// The cursor is C's `zswap_shrink_cursor`. A spinlock protects it. It holds a reference to its
+/// cgroup. When that cgroup goes offline, [`Cursor::leave`] moves the cursor on and drops the
+/// reference.
 pub(crate) struct Cursor(());
 
 impl Cursor {

@@ -85,7 +85,7 @@ pub(crate) fn disable() {
 /// name, no other task reads the name during `'a`. Only one value exists at a time.
 pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
-/// Creates the value for an exported function that lists it as `given` (`c_exports!`). C passes no
+/// For an exported function that lists a `Compressor` as `given` (see `c_exports!`). C passes no
 /// argument for it, but guarantees what `from_c()` requires.
 impl FromC<()> for Compressor<'_> {
     /// # Safety
@@ -224,7 +224,7 @@ counters! {
     /// Pages that could not be stored for lack of memory for a table or a member of a ring.
     REJECT_KMEMCACHE_FAIL = c"reject_kmemcache_fail";
     /// Pages that the compressor failed on or did not make smaller, and that may not be stored
-    /// uncompressed.
+    /// uncompressed, or for which the CPU has no compression context.
     REJECT_COMPRESS_FAIL = c"reject_compress_fail";
     /// Pages for which the compressor returned `ENOSPC`, and that may not be stored uncompressed,
     /// or for which zsmalloc returned `ENOSPC`.
