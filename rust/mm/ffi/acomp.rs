@@ -104,8 +104,8 @@ to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 struct Request(NonNull<bindings::acomp_req>);
 
 c_owned! {
-    // Freeing the transform is allowed, because its request is dropped before: in `State`, and
-    // also if `Context::new()` fails.
+    // C requires that the request of a transform is freed first. It is: in `State` because of the
+    // order of the fields, and if `Context::new()` fails, because it was made later.
     fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
     fn drop(Request: bindings::acomp_req) = zswap_acomp_request_free;
 }
@@ -208,8 +208,8 @@ impl Contexts {
     /// returns `EINVAL` if the CPU has no context.
     #[inline]
     pub(crate) fn lock(&self) -> Result<LockedContext<'_>> {
-        // The task may migrate to another CPU right away. That is fine, because any task may use
-        // the context while it holds the mutex.
+        // The task may migrate to another CPU at any time. That is fine, because a task on any CPU
+        // may use the context while it holds the mutex.
         let place = self.contexts.get(CpuId::current().as_u32() as usize);
         let Some(context) = place.and_then(SetOnce::as_ref) else {
             warn_on_once!(true);

@@ -20,9 +20,9 @@ macro_rules! c_call {
     }};
 }
 
-/// Defines a safe function for each listed function of C, which can be called with any arguments
-/// that the types allow. As in an `unsafe extern` block, `safe` is a claim about each function,
-/// which the compiler cannot check.
+/// Defines a safe Rust function for each listed function of C. As in an `unsafe extern` block,
+/// `safe` claims that the function can be called with any arguments that the types allow. The
+/// compiler cannot check this claim.
 ///
 /// [`ToC`] converts the arguments, and [`FromC`] the result. The compiler checks the converted
 /// types against bindgen's signature.
@@ -294,7 +294,7 @@ pub(crate) trait FromC<Raw> {
     unsafe fn from_c(raw: Raw) -> Self;
 }
 
-/// A value about which C promises more than about a value of another type, [`Self::Base`].
+/// A type that requires all that [`Self::Base`] requires of the value from C, and more.
 pub(crate) trait Refines<Raw> {
     /// The type whose requirements are among those of this type.
     type Base: FromC<Raw>;

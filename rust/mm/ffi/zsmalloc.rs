@@ -6,7 +6,8 @@
 //! whose page the object has. A new object, which no word names yet, is a [`Pinned`], and zsmalloc
 //! does not move it. Dropping the [`Pinned`] frees the object. zswap stores the place of the
 //! object in the word, and then unpins the object. From then on, zsmalloc may move the object, and
-//! then updates the place in the word. An object in a word is an [`InWord`].
+//! then updates the place in the word. An object in a word is an [`InWord`]. The *owner's bits*
+//! are the bits of a word below the place. zswap may change them at any time.
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
@@ -111,9 +112,9 @@ impl ZsPool {
     ///
     /// - For each object that is in a word and not pinned, `find_word` returns that word for the
     ///   object's name, until the object is freed.
-    /// - Each object is freed before the pool is dropped. If a [`Pinned`] is leaked, a pool to
-    ///   which it owns a reference is not dropped. A pool that it only borrows may be dropped,
-    ///   which breaks this rule.
+    /// - Each object is freed before the pool is dropped, or the pool is never dropped. So a
+    ///   [`Pinned`] that only borrows the pool must not be leaked. One that owns a reference to
+    ///   the pool may be leaked, because then the pool is never dropped.
     pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
         // SAFETY: `name` is a string, which C copies. As required of the caller, `find_word`
         // returns the word of each object that is in a word and not pinned.
@@ -216,9 +217,8 @@ impl<'a, A> InWord<'a, A> {
 }
 
 impl<'a> InWord<'a, Shared> {
-    /// Calls `f` with the memory of the object. The object is pinned until the returned
-    /// [`ReadPin`] is dropped. If the word is corrupt, warns, returns an error, and does not call
-    /// `f`.
+    /// Pins the object, and calls `f` with its memory. Dropping the returned [`ReadPin`] unpins
+    /// the object. If the word is corrupt, warns, returns an error, and does not call `f`.
     #[inline]
     pub(crate) fn read<R>(self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, ReadPin<'a>)> {
         let mut list = [const { MaybeUninit::<bindings::scatterlist>::uninit() }; 2];
@@ -235,8 +235,8 @@ impl<'a> InWord<'a, Shared> {
             )
         };
         let len = length(len)?;
-        // INVARIANT: C has pinned the object. By the invariants, the object is not freed during
-        // `'a`, so its word names it until then.
+        // INVARIANT: C has pinned the object. By the invariants of `InWord`, the object is not
+        // freed during `'a`, so its word names it during `'a`.
         let pin = ReadPin {
             place,
             _object: PhantomData,
@@ -373,8 +373,7 @@ use keeper::Keeper;
 /// The object is in the pool that `pool.zs()` returns, and is pinned. Only this value owns it.
 #[must_use]
 pub(crate) struct Pinned<P: Keeper> {
-    // `drop()` frees the object before this field is dropped. Dropping the field may free the
-    // pool.
+    // Dropping this field may free the pool. `Pinned::drop()` frees the object before that.
     pool: P,
     place: u64,
 }
