@@ -3,13 +3,13 @@
  * A part of mm/zsmalloc.c: objects without handles. Instead, a word of the
  * owner points to each object. See include/linux/zsmalloc_owned.h.
  *
- * Locking: class->lock keeps objects in place. It is held to follow the place
- * in a word, and to change the word. So a free and a move of the same object
- * exclude one another. The class of an object never changes and is part of the
- * place, so it can be read before the lock is taken. A pin keeps objects in
- * place after class->lock was dropped: it is a reader of zspage->zsl, so that
- * compaction and migration fail in zspage_write_trylock(). pool->lock is not
- * needed for any of this.
+ * Locking: class->lock keeps objects in place. A task holds it to follow a word
+ * to its object, and to change the word of an unpinned object, except for the
+ * owner's bits. So a free and a move of the same object exclude one another.
+ * The class of an object never changes and is part of the place, so it can be
+ * read before the lock is taken. A pin keeps objects in place after class->lock
+ * was dropped: it is a reader of zspage->zsl, so that compaction and migration
+ * fail in zspage_write_trylock(). pool->lock is not needed for any of this.
  */
 
 #ifdef CONFIG_ZSMALLOC_OWNED
@@ -39,9 +39,9 @@ static bool is_owned_pool(struct zs_pool *pool)
 }
 
 /*
- * Returns true if a word can name places on a page, and then updates top_pfn.
- * Words can name places in 1 PiB of memory at least. No valid place is above
- * top_pfn.
+ * Returns true if the place of an object on this page fits in a word. It does
+ * if the page is in the first 1 PiB of memory, at least. Then also raises
+ * top_pfn, the highest PFN that the pool has used. No valid place is above it.
  */
 static bool owned_admit(struct zs_pool *pool, struct zpdesc *zpdesc)
 {
@@ -147,8 +147,10 @@ static __always_inline bool owned_find_named(struct zs_pool *pool,
 }
 
 /*
- * Returns true if an object of the pool could not be found by its word. Caller
- * holds class->lock, under which owned_find_named() marks the pool.
+ * Returns true if an object of the pool could not be found by its word. The
+ * task that found this held the lock of the class that the damaged word names,
+ * or no lock if there is no such class. So a caller that holds the lock of
+ * another class may see the mark late.
  */
 static bool owned_is_damaged(struct zs_pool *pool)
 {
@@ -161,9 +163,9 @@ static unsigned int owned_len(unsigned long head)
 }
 
 /*
- * Pins the objects of a zspage. Caller holds class->lock. Writers of
- * zspage->zsl hold it, too, until they unlock, so there is no writer. Lockdep
- * is not told, because no task waits for a pin.
+ * Pins the objects of a zspage. Caller holds class->lock. Tasks that write-lock
+ * zspage->zsl hold class->lock until they have unlocked zsl, so zsl is not
+ * write-locked now. Lockdep is not told, because no task waits for a pin.
  */
 static void owned_pin(struct zspage *zspage)
 {
@@ -279,7 +281,7 @@ s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
 	return owned_place(obj, class->index);
 }
 
-/* Sets the head of a free object, which tells the next free object. */
+/* Sets the head of a free object: the index of the next free object. */
 static __always_inline void owned_set_head(struct owned_obj *obj, unsigned long head)
 {
 	void *addr;
@@ -324,7 +326,7 @@ static __always_inline void owned_put_obj(struct zs_pool *pool,
 /**
  * zs_owned_free_emptied - free zspages that have become empty
  * @pool: the pool of the zspages
- * @emptied: the list that zs_owned_free() has filled
+ * @emptied: the list that zs_owned_free() or zs_owned_free_pinned() has filled
  */
 void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied)
 {
@@ -407,7 +409,7 @@ int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
  * zs_owned_read_begin - find the data of an object and pin the object
  * @pool: the pool of the object
  * @word: the word that points to the object. The caller keeps the object from
- *	being freed until this returns.
+ *	being freed until it calls zs_owned_unpin() or zs_owned_free_pinned().
  * @name: the name of the object
  * @sg: two entries. The second is filled if the object crosses a page.
  * @place: where to store the place of the object, for zs_owned_unpin()
@@ -450,9 +452,10 @@ int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 }
 
 /*
- * Returns the obj that begins at offset @off of a page that is being moved. The
- * obj of an object with a handle is in the handle. The obj of an owned object
- * is computed, because the word may be damaged.
+ * Returns the obj (see location_to_obj()) of an object that is about to move,
+ * and that begins at offset @off of the page @zpdesc. Reads it from the handle.
+ * For an owned object, computes it instead of reading the word, because the
+ * word may be damaged.
  */
 static unsigned long obj_at(struct zs_pool *pool, struct size_class *class,
 			    struct zpdesc *zpdesc, unsigned int off,
