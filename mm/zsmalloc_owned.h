@@ -475,8 +475,8 @@ static unsigned long obj_at(struct zs_pool *pool, struct size_class *class,
 
 /*
  * Stores the new place of a moved object in its word. Caller holds class->lock,
- * and the object is in use and not pinned. So there is a word for its name, and
- * the word stays.
+ * and the object is in use and not pinned. So find_word() finds the word, and
+ * only the owner's bits of the word can change meanwhile.
  */
 static void owned_moved(struct zs_pool *pool, struct size_class *class,
 			unsigned long head, unsigned long from, unsigned long to)

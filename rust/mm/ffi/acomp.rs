@@ -104,8 +104,8 @@ to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 struct Request(NonNull<bindings::acomp_req>);
 
 c_owned! {
-    // C requires that the request of a transform is freed first. It is: in `State` because of the
-    // order of the fields, and if `Context::new()` fails, because it was made later.
+    // C requires that the request of a transform is freed first. It is: in `State`, because fields
+    // are dropped in order, and if `Context::new()` fails, because locals are dropped in reverse.
     fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
     fn drop(Request: bindings::acomp_req) = zswap_acomp_request_free;
 }

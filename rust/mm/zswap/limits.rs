@@ -114,8 +114,8 @@ fn note_near_full(near: bool) {
 }
 
 /// Queues the shrink worker if zswap is enabled, its pools accept no page, and pages can be
-/// written back. Called for a folio that stays in memory, because zswap does not take it and it
-/// gets no device slot. Counts it as a refused store if the pools are at or above [`Limits::max`].
+/// written back. Called for a folio that zswap does not take, and that gets no device slot for a
+/// virtual entry. Counts it as a refused store if the pools are at or above [`Limits::max`].
 #[cfg(CONFIG_RUST_VSWAP)]
 #[cold]
 pub(crate) fn want_room() {

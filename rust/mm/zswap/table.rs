@@ -458,8 +458,8 @@ impl<'g> LockedTable<'g> {
         promise.ci == self.0 && promise.nr == nr
     }
 
-    /// Subtracts the number of words that were cleared from the number of words in use. Frees the
-    /// table if this becomes 0, unless the cluster keeps the table: see [`Self::take_back`].
+    /// Subtracts words that were cleared from the count of words in use or promised. Frees the
+    /// table if the count becomes 0, unless the cluster keeps the table: see [`Self::take_back`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn sub(&mut self, taken: TakenWords) {
