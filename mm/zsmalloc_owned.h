@@ -64,16 +64,17 @@ static u64 owned_place(unsigned long obj, unsigned int class_idx)
 	       class_idx << ZS_OBJS_PER_ZSPAGE_BITS | idx;
 }
 
-static struct size_class *owned_lock_class(struct zs_pool *pool, u64 place)
+/* Locks the class of a place. Returns false if there is no such class. */
+static __always_inline bool owned_lock_class(struct zs_pool *pool, u64 place,
+					     struct size_class **class)
 {
 	unsigned int idx = place >> ZS_OBJS_PER_ZSPAGE_BITS & OWNED_CLASS_MASK;
-	struct size_class *class;
 
 	if (WARN_ON_ONCE(idx >= ZS_SIZE_CLASSES))
-		return NULL;
-	class = pool->size_class[idx];
-	spin_lock(&class->lock);
-	return class;
+		return false;
+	*class = pool->size_class[idx];
+	spin_lock(&(*class)->lock);
+	return true;
 }
 
 /* Location of an object. Valid under class->lock, or while it is pinned. */
@@ -180,7 +181,7 @@ static void owned_pin(struct zspage *zspage)
  */
 void zs_owned_unpin(u64 place)
 {
-	struct zspage *zspage = get_zspage(pfn_zpdesc(place >> OWNED_PFN_SHIFT));
+	struct zspage *zspage = pfn_zpdesc(place >> OWNED_PFN_SHIFT)->zspage;
 
 	spin_lock(&zspage->zsl.lock);
 	zspage->zsl.cnt--;
@@ -354,10 +355,10 @@ void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied)
 void zs_owned_free_pinned(struct zs_pool *pool, u64 place, u64 *word, u64 new,
 			  struct zs_emptied *emptied)
 {
-	struct size_class *class = owned_lock_class(pool, place);
+	struct size_class *class;
 	struct owned_obj obj;
 
-	if (!class)
+	if (!owned_lock_class(pool, place, &class))
 		return;
 	owned_at(class, place, &obj);
 	/* Without the pin, class->lock keeps the object in place. */
@@ -387,8 +388,7 @@ int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 	struct owned_obj obj;
 	int len = -EUCLEAN;
 
-	class = owned_lock_class(pool, READ_ONCE(*word) >> ZS_PLACE_SHIFT);
-	if (unlikely(!class)) {
+	if (unlikely(!owned_lock_class(pool, READ_ONCE(*word) >> ZS_PLACE_SHIFT, &class))) {
 		WRITE_ONCE(pool->damaged, true);
 		WRITE_ONCE(*word, new);
 		return len;
@@ -424,8 +424,7 @@ int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 	struct owned_obj obj;
 	unsigned int len, here;
 
-	class = owned_lock_class(pool, READ_ONCE(*word) >> ZS_PLACE_SHIFT);
-	if (unlikely(!class))
+	if (unlikely(!owned_lock_class(pool, READ_ONCE(*word) >> ZS_PLACE_SHIFT, &class)))
 		return -EUCLEAN;
 	*place = READ_ONCE(*word) >> ZS_PLACE_SHIFT;
 	if (unlikely(!owned_find_named(pool, class, *place, name, &obj))) {
