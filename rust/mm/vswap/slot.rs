@@ -345,10 +345,11 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum
 /// keep its callers small: a page fault mostly frees no slot.
 #[inline(never)]
 pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
-    // `freed` and `_slots` are dropped after the unlock. Freeing empty zspages takes locks of the
-    // page allocator, and freeing a device slot takes the lock of the device cluster.
+    // The backing is given up after the unlock. Freeing empty zspages takes locks of the page
+    // allocator, and freeing a device slot takes the lock of the device cluster.
     let mut freed = FreeBatch::new();
     let _slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
+    freed.put();
 }
 
 /// Drops one swap count of each slot of a range, which may be in several clusters. Warns and stops

@@ -23,6 +23,7 @@ use crate::{
             Entry,
             Held,
             Loaded,
+            Pool,
             PoolRef, //
         },
         record::Pattern,
@@ -79,8 +80,12 @@ pub(super) fn compress(
 /// Decompresses the stored page of a slot to a page. Returns `EIO` if the word is damaged, if this
 /// CPU has no compression context, if the compressor fails, or if the result is not a whole page.
 /// May sleep.
+///
+/// `CLAIMED` is true if a fault has claimed the page. Only [`load::read`](super::load::read) passes
+/// true, so that it has a copy of its own. The compiler inlines that copy, but not the one that the
+/// other callers share.
 #[inline]
-pub(super) fn decompress<'h, 'p>(
+pub(super) fn decompress<'h, 'p, const CLAIMED: bool>(
     slot: SwapEntry,
     held: &'h Held<'h>,
     page: &EmptyPage<'p>,
@@ -106,7 +111,13 @@ pub(super) fn decompress<'h, 'p>(
         Ok(((_, from, to), _)) => (from, to),
         Err(_) => (0, 0),
     };
+    Err(failed(slot, pool, from, to))
+}
+
+/// Counts and reports that the page of a slot could not be decompressed, and returns the error.
+#[cold]
+fn failed(slot: SwapEntry, pool: &Pool, from: u32, to: u32) -> Error {
     params::DECOMPRESS_FAIL.inc();
     params::report_decompress_error(slot, pool.compressor(), from, to);
-    Err(EIO)
+    EIO
 }

@@ -36,7 +36,9 @@ use kernel::prelude::*;
 pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
     let read = folio.fill(|mut slot, page| {
         let entry = slot.entry();
-        table::read_and_free(&mut slot, |held| compress::decompress(entry, held, page))
+        table::read_and_free(&mut slot, |held| {
+            compress::decompress::<false>(entry, held, page)
+        })
     });
     let Some(read) = read else {
         return load_large(folio);
@@ -56,7 +58,7 @@ pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
 pub(crate) fn read(folio: &mut UnreadFolio<'_>) -> Result {
     let read = folio.fill(|slot, page| {
         let held = table::get(&slot)?;
-        let (_, filled) = compress::decompress(slot.entry(), &held, page)?;
+        let (_, filled) = compress::decompress::<true>(slot.entry(), &held, page)?;
         Ok(filled)
     });
     read.unwrap_or(Err(EINVAL))?;
@@ -75,7 +77,7 @@ fn load_large(folio: &mut UnreadFolio<'_>) -> Result {
     let nr = folio.nr_pages();
     let read = folio.fill_all(|n, slot, page| {
         let held = table::get(&slot).map_err(|error| if n == 0 { error } else { EIO })?;
-        let (_, filled) = compress::decompress(slot.entry(), &held, page)?;
+        let (_, filled) = compress::decompress::<false>(slot.entry(), &held, page)?;
         Ok(filled)
     });
     match read {

@@ -957,9 +957,16 @@ impl FreeBatch {
         }
     }
 
-    /// Puts the references and frees the zspages.
+    /// Puts the references and frees the zspages, so that the batch is empty.
     #[inline(never)]
     fn flush(&mut self) {
+        self.put();
+    }
+
+    /// Puts the references and frees the zspages, so that the batch is empty. Dropping the batch
+    /// does the same by a call. This is for a caller that has mostly freed an object.
+    #[inline(always)]
+    pub(crate) fn put(&mut self) {
         let Some(pool) = self.pool.take() else {
             return;
         };

@@ -243,7 +243,7 @@ impl<'a> Ci<'a> {
 
     /// Runs `f` with the words of the table, or `None` if there is no table. Takes only the RCU
     /// read lock, so the words may change at any time.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peek_words<R>(self, f: impl FnOnce(Option<&Words>) -> R) -> R {
         let _rcu = rcu::read_lock();
         // SAFETY: A table is freed after an RCU grace period, and the RCU read lock is held.
@@ -252,7 +252,7 @@ impl<'a> Ci<'a> {
 
     /// Calls `f` with the word of a slot, or with `None` if there is no table: see
     /// [`Self::peek_words`].
-    #[inline]
+    #[inline(always)]
     fn peek_word<R>(self, off: u32, f: impl FnOnce(Option<&Word>) -> R) -> R {
         self.peek_words(|words| f(words.and_then(|words| words.0.get(off as usize))))
     }
@@ -924,7 +924,8 @@ impl LooseTable {
 
 /// Returns the stored page of a slot. Returns `ENOENT` if zswap has none. Warns and returns `EIO`
 /// if the word is corrupt. Then the device may have an older page, which must not be read instead.
-#[inline]
+// Inlined, because each load of a page calls it, and the result is large.
+#[inline(always)]
 pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     ci.peek_word(off, |word| {

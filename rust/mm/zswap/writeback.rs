@@ -145,7 +145,7 @@ fn read<'h, 'p>(
     if !held.record().was(met.word) {
         return Err(ENOENT);
     }
-    compress::decompress(met.slot, held, page)
+    compress::decompress::<false>(met.slot, held, page)
 }
 
 /// The pages of a run, to be written back together. A run is large, so it is not moved.

@@ -239,8 +239,8 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
-    let (owner, offset) = (folio.owner(), folio.offset());
-    let (Ok(page), Some((cluster, off))) = (LeavingPage::of(folio), find(offset)) else {
+    let (owner, place) = (folio.owner(), find(folio.offset()));
+    let Some((page, (cluster, off))) = LeavingPage::of(folio).ok().zip(place) else {
         warn_on_once!(true);
         return false;
     };
