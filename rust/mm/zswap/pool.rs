@@ -957,14 +957,14 @@ impl FreeBatch {
         }
     }
 
-    /// Puts the references and frees the zspages, so that the batch is empty.
+    /// Calls [`Self::put`] out of line.
     #[inline(never)]
     fn flush(&mut self) {
         self.put();
     }
 
-    /// Puts the references and frees the zspages, so that the batch is empty. Dropping the batch
-    /// does the same by a call. This is for a caller that has mostly freed an object.
+    /// Puts the references and frees the zspages, so that the batch is empty. A drop does so, too,
+    /// but by a call. A caller that has mostly freed an object calls this function instead.
     #[inline(always)]
     pub(crate) fn put(&mut self) {
         let Some(pool) = self.pool.take() else {
