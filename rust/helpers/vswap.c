@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 
-/* Each macro defines a helper. The first returns @value, the second only makes @call. */
-#define MM_HELPER(type, name, args, value)					\
-	__rust_helper type rust_helper_##name args { return value; }
-#define MM_VOID_HELPER(name, args, call)					\
-	__rust_helper void rust_helper_##name args { call; }
-
 /*
  * The inline functions of the swap table and of swap entries. The tests in
  * rust/mm/tests/swap_table_kunit.rs use them to check the words that Rust makes
