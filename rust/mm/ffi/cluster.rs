@@ -382,7 +382,12 @@ impl<'g> LockedCluster<'g> {
         let Some(count) = counts.and_then(|counts| counts.get(off as usize)) else {
             return false;
         };
-        f(count.get()).inspect(|new| count.set(*new)).is_some()
+        // As in `try_word()`, test the condition only once.
+        let Some(new) = f(count.get()) else {
+            return false;
+        };
+        count.set(new);
+        true
     }
 
     /// Replaces the extend table, and returns the old one, if any. With `None`, the cluster has no
