@@ -408,8 +408,8 @@ fn a_cluster_gets_no_tables_before_it_is_published(new: NewCluster, tables: Tabl
 }
 
 fn a_cluster_is_published_once(new: NewCluster) {
-    let _ = new.published(|_| ());
-    let _ = new.published(|_| ()); //~ E0382
+    let _ = new.publish();
+    let _ = new.publish(); //~ E0382
 }
 
 fn a_cluster_gets_tables_once(spare: Spare, one: Tables, other: Tables) {
@@ -438,8 +438,8 @@ fn the_right_to_set_up_is_not_kept(setup: Setup<'_>) {
 }
 
 fn a_binding_is_recorded_once(new: NewBinding<'_>) {
-    let _ = new.record(|_| true);
-    let _ = new.record(|_| true); //~ E0382
+    let _ = new.record();
+    let _ = new.record(); //~ E0382
 }
 
 fn a_binding_ends_once(ended: EndedBinding<'_>) {

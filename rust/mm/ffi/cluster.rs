@@ -28,7 +28,10 @@ use crate::{
             Shared,
             SwapWords, //
         },
-        directory::Number,
+        directory::{
+            Directory,
+            Number, //
+        },
         lookup,
         swap_table::{
             pfn_of_word,
@@ -652,12 +655,16 @@ impl Spare {
 pub(crate) struct NewCluster(Spare);
 
 impl NewCluster {
-    /// Calls `publish`, which publishes the cluster in the directory. Returns the cluster, in
-    /// which the caller may install tables now.
-    pub(crate) fn published(self, publish: impl FnOnce(&'static Cluster)) -> Spare {
-        let Self(spare) = self;
-        publish(spare.cluster());
-        spare
+    /// Returns the cluster.
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.0.cluster()
+    }
+
+    /// Publishes the cluster in the directory. Returns the cluster, in which the caller may
+    /// install tables now.
+    pub(crate) fn publish(self) -> Spare {
+        Directory::publish(&self);
+        self.0
     }
 }
 

@@ -34,6 +34,7 @@ use crate::{
         cluster::{
             decode_backing,
             swap_cache,
+            Binding,
             ClearedBits,
             Cluster,
             EndedBinding,
@@ -252,19 +253,29 @@ pub(crate) fn end_binding(ended: EndedBinding<'_>) {
 ///
 /// # Invariants
 ///
-/// The virtual cluster is locked during `'l`. C has bound the device cluster that begins with
-/// `first` to it, and no other value has this slot.
+/// C has bound the device cluster that begins with `first` to the virtual cluster `owner`, and no
+/// other value has this slot.
 #[must_use]
 pub(crate) struct NewBinding<'l> {
     first: PhysSlot,
-    _lock: PhantomData<&'l ()>,
+    owner: &'l LockedCluster<'l>,
 }
 
-impl NewBinding<'_> {
-    /// Calls `record` to record the first slot of the device cluster in the virtual cluster.
-    /// Returns what `record` returns: true if it has recorded the slot. Otherwise drops `self`.
-    pub(crate) fn record(self, record: impl FnOnce(PhysSlot) -> bool) -> bool {
-        let recorded = record(self.first);
+impl<'l> NewBinding<'l> {
+    /// Returns the first slot of the device cluster.
+    pub(crate) fn first(&self) -> PhysSlot {
+        self.first
+    }
+
+    /// Returns the virtual cluster.
+    pub(crate) fn owner(&self) -> &'l LockedCluster<'l> {
+        self.owner
+    }
+
+    /// Records the device cluster in the virtual cluster. Returns false, and drops `self`, if the
+    /// virtual cluster is bound already.
+    pub(crate) fn record(self) -> bool {
+        let recorded = Binding::record(&self);
         if recorded {
             let _ = ManuallyDrop::new(self);
         }
@@ -290,11 +301,8 @@ c_functions! {
 pub(crate) fn bind<'l>(ty: u8, owner: &'l LockedCluster<'_>) -> Option<NewBinding<'l>> {
     match bind_to(ty.into(), owner.cluster().index()) {
         0 => None,
-        // INVARIANT: C has just bound the device cluster to `owner`, whose lock is borrowed.
-        offset => PhysSlot::new(ty, offset).map(|first| NewBinding {
-            first,
-            _lock: PhantomData,
-        }),
+        // INVARIANT: C has just bound the device cluster to `owner`.
+        offset => PhysSlot::new(ty, offset).map(|first| NewBinding { first, owner }),
     }
 }
 

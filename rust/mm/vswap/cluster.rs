@@ -103,6 +103,7 @@ pub(crate) use {
         TakenWords, //
     },
     binding::{
+        Binding,
         BitWord,
         ClearedBits,
         EndedBinding,
@@ -138,7 +139,6 @@ use crate::{
     vswap::{
         cluster::{
             alloc::Used,
-            binding::Binding,
             extend::Extended, //
         },
         directory::{

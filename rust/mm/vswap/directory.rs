@@ -17,10 +17,7 @@ use crate::{
             NewCluster, //
         }, //
     },
-    vswap::cluster::{
-        Cluster,
-        Spare, //
-    },
+    vswap::cluster::Cluster,
     zswap::table::SLOTS, //
 };
 use kernel::{
@@ -112,9 +109,11 @@ impl Directory {
         let _ = NEXT.cmpxchg(number.wrapping_add(1), number, Full);
     }
 
-    /// Publishes a new cluster under its number, so that lookups find it. Returns the cluster.
-    pub(super) fn publish(new: NewCluster) -> Spare {
-        new.published(|cluster| CLUSTERS.set(cluster.index(), cluster))
+    /// Publishes a new cluster under its number, so that lookups find it. Publishing the cluster
+    /// again does nothing.
+    pub(crate) fn publish(new: &NewCluster) {
+        let cluster = new.cluster();
+        CLUSTERS.set(cluster.index(), cluster);
     }
 }
 

@@ -14,7 +14,10 @@
 
 use crate::{
     ffi::{
-        device,
+        device::{
+            self,
+            NewBinding, //
+        },
         layout::SWAPFILE_CLUSTER, //
     },
     vswap::{
@@ -66,7 +69,7 @@ impl bound::Word for Atomic<u64> {
 
 /// The binding of a cluster, and the bits of the slots with data on the device. Only this file
 /// changes the bits, because a set bit owns a device slot.
-pub(super) struct Binding(DeviceMap<Atomic<u64>>);
+pub(crate) struct Binding(DeviceMap<Atomic<u64>>);
 
 impl Binding {
     /// Returns the binding of a cluster that is not bound.
@@ -75,6 +78,12 @@ impl Binding {
             Atomic::new(0),
             [const { Atomic::new(0) }; WORDS],
         ))
+    }
+
+    /// Records a device cluster in the virtual cluster that C has bound it to. Returns false, and
+    /// changes nothing, if the virtual cluster is bound already.
+    pub(crate) fn record(new: &NewBinding<'_>) -> bool {
+        new.owner().device().bind(new.first())
     }
 }
 
@@ -289,7 +298,7 @@ impl LockedCluster<'_> {
         if warn_on_once!(self.cluster().is_bound()) {
             return false;
         }
-        device::bind(ty, self).is_some_and(|new| new.record(|first| self.device().bind(first)))
+        device::bind(ty, self).is_some_and(NewBinding::record)
     }
 
     /// Ends the binding. If a slot has data on the device, warns and keeps the binding instead.

@@ -48,7 +48,7 @@ impl Spare {
         // changed, and then visits all clusters. So it finds this cluster, or this task sees the
         // new mode.
         let lists = Lists::lock();
-        let spare = Directory::publish(new);
+        let spare = new.publish();
         drop(lists);
         Some(spare)
     }
