@@ -132,7 +132,7 @@ if [ -e $NOFS ]; then
 	none_left "NFS and a disk"
 
 	cgroup hold memory.zswap.max=64K
-	set_to 3 $NOFS
+	set_to 0x3 $NOFS
 	hold --zero 0 --try
 	is "NFS alone: no slot is on it" "$(slots device)" -eq 0
 	is "but what zswap refuses" "$(used)" -ge $(($(pages 8 75) * 4))

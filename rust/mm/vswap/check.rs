@@ -41,7 +41,17 @@ use kernel::{
     debugfs,
     fmt,
     prelude::*,
-    sync::SetOnce,
+    str::{
+        parse_int::ParseInt,
+        BStr, //
+    },
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        SetOnce, //
+    },
     uaccess::UserSliceReader, //
 };
 
@@ -61,11 +71,24 @@ pub(crate) fn show() -> Result {
                 writeln!(out, "slots {slots}\nwrong {wrong}")
             });
             dir.write_only_callback_file(c"plant", &(), &|(), _: &mut UserSliceReader| plant());
-            dir.read_write_file(c"nofs", device::nofs_types());
+            let show_nofs = &|types: &Atomic<u32>, out: Out<'_, '_>| {
+                writeln!(out, "{:#x}", types.load(Relaxed))
+            };
+            dir.read_write_callback_file(c"nofs", device::nofs_types(), show_nofs, &set_nofs);
         }),
         GFP_KERNEL,
     )?;
     FILES.populate(files);
+    Ok(())
+}
+
+/// Sets the bit mask `nofs`. Accepts the notations of `kstrtouint()`, such as 0x3, unlike the
+/// [`debugfs::Reader`] of an atomic number, which accepts decimal numbers only.
+fn set_nofs(types: &Atomic<u32>, reader: &mut UserSliceReader) -> Result {
+    let mut buf = [0u8; 32];
+    let text = buf.get_mut(..reader.len()).ok_or(EINVAL)?;
+    reader.read_slice(text)?;
+    types.store(u32::from_str(BStr::from_bytes(text.trim_ascii()))?, Relaxed);
     Ok(())
 }
 
