@@ -384,6 +384,19 @@ macro_rules! tests {
                     prop_assert!(!other || Record::decode(word).is_none());
                 }
 
+                #[test]
+                fn words_of_no_form_are_corrupt(word in words(), slot in slot()) {
+                    let is_record = Record::decode(word).is_some();
+                    prop_assert_eq!(Record::is_in(word, false) == Some(true), is_record);
+                    prop_assert_eq!(Record::is_in(word, true) == Some(true), is_record);
+                    // A physical slot has a record or nothing.
+                    prop_assert_eq!(Record::is_in(word, false).is_none(), !is_record && word != 0);
+                    // No device slot backs a physical slot.
+                    let device = Backing::Phys(slot).encode();
+                    prop_assert_eq!(Record::is_in(device, false), None);
+                    prop_assert_eq!(Record::is_in(device, true), Some(false));
+                }
+
                 /// The hand changes one bit, which does not affect the content.
                 #[test]
                 fn passed_records(record in record()) {

@@ -1017,17 +1017,12 @@ impl<'a> Held<'a> {
     #[inline]
     pub(crate) unsafe fn of(word: &'a Word, entry: SwapEntry) -> Result<Self> {
         let value = word.load();
-        if !Record::is_tag(value) {
-            // Only the word of a virtual slot can name a device slot.
-            let is_corrupt = value != 0 && !entry.is_virtual();
-            return Err(if warn_on_once!(is_corrupt) {
-                EIO
-            } else {
-                ENOENT
-            });
-        }
-        if warn_on_once!(Record::decode(value).is_none()) {
+        let is_in = Record::is_in(value, entry.is_virtual());
+        if warn_on_once!(is_in.is_none()) {
             return Err(EIO);
+        }
+        if is_in == Some(false) {
+            return Err(ENOENT);
         }
         let name = Name::of(entry);
         // INVARIANT: As required of the caller, the word has this name, and the page is not freed.

@@ -201,6 +201,18 @@ impl Record {
         word & OBJECT_TAG != 0 || word & TAG_MASK == SAME_TAG
     }
 
+    /// Returns true if the word of a slot names a stored page. Returns `None` if the word is
+    /// corrupt: it has the tag of a record but is none, or it has no tag, is not 0, and belongs to
+    /// a physical slot. Only the word of a virtual slot can name a device slot.
+    #[inline]
+    pub fn is_in(word: u64, is_virtual: bool) -> Option<bool> {
+        if Self::is_tag(word) {
+            Self::decode(word).map(|_| true)
+        } else {
+            (word == 0 || is_virtual).then_some(false)
+        }
+    }
+
     /// Decodes a word. Returns `None` if it is not exactly what [`Record::encode`] returns for a
     /// record.
     #[inline]
