@@ -73,11 +73,6 @@ unsigned int vswap_highest_type;
  */
 DEFINE_PER_CPU(swp_entry_t, vswap_found);
 
-swp_entry_t vswap_take_found(void)
-{
-	return (swp_entry_t) { this_cpu_xchg(vswap_found.val, 0) };
-}
-
 /*
  * Bit mask, by type, of devices that are treated as if they had
  * SWAP_OPS_F_REQUIRE_NOFS. For tests, which have no file system with that flag.

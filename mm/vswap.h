@@ -254,7 +254,6 @@ static inline bool vswap_have_free(void)
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
 void __swap_cache_add_folio(struct swap_cluster_info *ci, struct folio *folio,
 			    swp_entry_t entry);
-swp_entry_t vswap_take_found(void);
 
 /*
  * Returns true if @folio has virtual slots, which need device slots to back
