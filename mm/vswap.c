@@ -525,7 +525,7 @@ static DEFINE_MUTEX(vswap_mutex);
  * Calls a Rust function that requires vswap_mutex. Returns its result, or -EINTR if
  * a signal arrives while the task waits for the mutex.
  */
-static int vswap_change(int (*change)(unsigned long), unsigned long arg)
+int vswap_change(int (*change)(unsigned long), unsigned long arg)
 {
 	int ret;
 
@@ -575,13 +575,6 @@ int vswap_unuse_all(void)
 	clear_current_oom_origin();
 	return ret;
 }
-
-#ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
-int vswap_kunit_set_max(unsigned long max)
-{
-	return vswap_change(vswap_rs_set_max, max);
-}
-#endif
 
 /* Indexed by vswap_enabled. "auto" is another word for "on". */
 static const char * const vswap_words[] = { "off", "on", "auto" };

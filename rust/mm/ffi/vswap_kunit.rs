@@ -15,9 +15,9 @@ use kernel::{
 /// Sets virtual swap up, unless that was done before, without enabling it. Restores the default of
 /// `max_slots`. May sleep.
 pub(crate) fn setup() -> Result {
-    // SAFETY: C requires nothing. It takes `vswap_mutex`, which serializes the setup and changes
-    // of the mode.
-    to_result(unsafe { bindings::vswap_kunit_set_max(usize::MAX) })?;
+    // SAFETY: C takes `vswap_mutex`, which `vswap_rs_set_max()` requires, because it serializes
+    // the setup and changes of the mode.
+    to_result(unsafe { bindings::vswap_change(Some(bindings::vswap_rs_set_max), usize::MAX) })?;
     set_default_max_slots();
     Ok(())
 }
