@@ -394,15 +394,6 @@ void vswap_tables_count(struct swap_cluster_info *ci, int nr)
 		mod_node_page_state(page_pgdat(virt_to_page(table)), NR_VSWAP_TABLES, nr);
 }
 
-unsigned long vswap_id_table_size(void)
-{
-#ifdef CONFIG_MEMCG
-	if (!mem_cgroup_disabled())
-		return sizeof(struct swap_memcg_table);
-#endif
-	return 0;
-}
-
 /* Lists of clusters */
 
 struct vswap_lists vswap_lists = {

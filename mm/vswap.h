@@ -625,7 +625,6 @@ void vswap_tables_move(struct swap_cluster_info *to, struct swap_cluster_info *f
 void vswap_tables_count(struct swap_cluster_info *ci, int nr);
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align);
 void *vswap_header_alloc(gfp_t gfp);
-unsigned long vswap_id_table_size(void);
 int vswap_change(int (*change)(unsigned long), unsigned long arg);
 void vswap_note_ever_on(void);
 int vswap_unuse(void);

@@ -18,7 +18,8 @@ use crate::{
             FromC,
             Refines, //
         },
-        folio::FolioRef, //
+        folio::FolioRef,
+        memcg, //
     },
     vswap::{
         cluster::{
@@ -564,10 +565,14 @@ impl Tables {
         safe fn free(&self) = vswap_tables_free;
     }
 
-    c_functions! {
-        /// Returns the size of a table of memory cgroup ids, in bytes; 0 if memory cgroups are
-        /// disabled.
-        pub(crate) safe fn id_table_size() -> usize = vswap_id_table_size;
+    /// Returns the size of a table of memory cgroup ids, in bytes; 0 if memory cgroups are
+    /// disabled.
+    pub(crate) fn id_table_size() -> usize {
+        if memcg::disabled() {
+            0
+        } else {
+            size_of::<bindings::swap_memcg_table>()
+        }
     }
 
     /// Returns the C structure that has the tables. C may move the tables out of it.
