@@ -433,11 +433,6 @@ DEFINE_PER_CPU(struct vswap_local, vswap_local) = {
 
 struct vswap_refusals vswap_refusals;
 
-bool __vswap_may_swap(void)
-{
-	return READ_ONCE(vswap_enabled) && zswap_is_enabled();
-}
-
 /* Returns how many pages can be swapped out. For drivers and global reclaim. */
 long get_nr_swap_pages(void)
 {

@@ -359,19 +359,6 @@ bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
 
 /*
- * 1 if new entries are virtual, 0 if they name device slots. Set by the boot
- * parameter "vswap=" and in sysfs. Existing virtual entries stay valid either
- * way.
- */
-extern int vswap_enabled;
-
-/* Returns true if folios that are swapped out now get virtual slots. */
-static inline bool vswap_takes_new(void)
-{
-	return vswap_used() && READ_ONCE(vswap_enabled);
-}
-
-/*
  * Returns how many incompressible pages of @memcg zswap has, or 0 while vswap is
  * off. zswap may write these pages back, and they are then charged as swap. So
  * other pages should not use up their room in memory.swap.max. Pages of physical

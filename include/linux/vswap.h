@@ -11,6 +11,7 @@
 
 #include <linux/mm_types.h>
 #include <linux/swap.h>
+#include <linux/zswap.h>
 
 struct mem_cgroup;
 
@@ -55,7 +56,18 @@ static inline bool vswap_is_si(const struct swap_info_struct *si)
 	return vswap_used() && si == &vswap_si;
 }
 
-bool __vswap_may_swap(void);
+/*
+ * 1 if new entries are virtual, 0 if they name device slots. Set by the boot
+ * parameter "vswap=" and in sysfs. Existing virtual entries stay valid either
+ * way.
+ */
+extern int vswap_enabled;
+
+/* Returns true if folios that are swapped out now get virtual slots. */
+static inline bool vswap_takes_new(void)
+{
+	return vswap_used() && READ_ONCE(vswap_enabled);
+}
 
 /* Rust functions that C calls: rust/mm/exports/vswap.rs */
 unsigned long vswap_rs_room(struct mem_cgroup *memcg);
@@ -95,7 +107,7 @@ static inline long vswap_total_pages(void)
  */
 static inline bool vswap_may_swap(void)
 {
-	return vswap_used() && __vswap_may_swap();
+	return vswap_takes_new() && zswap_is_enabled();
 }
 
 /*
