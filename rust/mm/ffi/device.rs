@@ -461,7 +461,9 @@ fn in_use(ty: u8) -> i64 {
 /// There is a device of type `ty`, which is not freed during `'a`.
 pub(crate) struct Owned<'a> {
     ty: u8,
+    // The last device slot that was found, and the virtual slot that it backs.
     offset: u32,
+    voffset: usize,
     _device: PhantomData<&'a ()>,
 }
 
@@ -484,6 +486,7 @@ impl FromC<c_uint> for Owned<'_> {
         Self {
             ty: ty as u8,
             offset: 0,
+            voffset: 0,
             _device: PhantomData,
         }
     }
@@ -532,7 +535,20 @@ impl Owned<'_> {
 
     /// Restarts at the first slot of the device.
     pub(crate) fn rewind(&mut self) {
-        self.offset = 0;
+        (self.offset, self.voffset) = (0, 0);
+    }
+
+    /// Returns the slots after the last ones, first the device slot, if they are in a bound
+    /// cluster and the device slot has data. Takes no lock, and does not call C, so it is faster
+    /// than `next_slot()`.
+    #[inline]
+    fn adjacent(&self) -> Option<(u32, usize)> {
+        let (offset, voffset) = (self.offset.wrapping_add(1), self.voffset.wrapping_add(1));
+        let (cluster, off) = find(voffset)?;
+        // Only C finds the first slot of a cluster, because it follows the record in the device
+        // cluster, which may be corrupt.
+        let slot = cluster.find_device(off).filter(|_| off != 0)?;
+        (slot.ty() == self.ty && slot.offset() == offset).then_some((offset, voffset))
     }
 }
 
@@ -577,6 +593,7 @@ pub(crate) fn any_owned(mut f: impl FnMut(Owned<'_>) -> bool) -> bool {
             f(Owned {
                 ty,
                 offset: 0,
+                voffset: 0,
                 _device: PhantomData,
             })
         })
@@ -643,12 +660,14 @@ impl Iterator for Owned<'_> {
 
     fn next(&mut self) -> Option<VOffset> {
         loop {
-            let mut voffset = 0;
-            self.offset = next_slot(self, self.offset, &mut voffset);
+            (self.offset, self.voffset) = self.adjacent().unwrap_or_else(|| {
+                let mut voffset = 0;
+                (next_slot(self, self.offset, &mut voffset), voffset)
+            });
             if self.offset == 0 {
                 return None;
             }
-            let voffset = VOffset::new(voffset as u64);
+            let voffset = VOffset::new(self.voffset as u64);
             // Skip an offset that is too large, because the reverse map word or the binding that
             // it comes from is corrupt.
             if !warn_on_once!(voffset.is_none()) {
