@@ -211,15 +211,6 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 /* Number of tasks that swap pages in for swapoff or to drain. */
 atomic_t vswap_nr_unuse;
 
-/* Returns the SWP_* flags of the device of @type, or 0 if there is none. */
-unsigned long vswap_device_flags(unsigned int type)
-{
-	struct swap_info_struct *si = vswap_type_to_info(type);
-
-	/* data_race(), because only flags that callers do not test change meanwhile. */
-	return si ? data_race(si->flags) : 0;
-}
-
 /*
  * Returns true if the reverse map word of a device slot, or if @bound the binding
  * of its cluster, names the virtual slot @voffset. Returns false if the device is

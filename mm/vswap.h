@@ -491,7 +491,6 @@ void vswap_count_bound(struct swap_info_struct *si, long nr);
 bool vswap_has_partial(unsigned int type, unsigned int order);
 unsigned long vswap_anon_pages(struct mem_cgroup *memcg);
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg);
-unsigned long vswap_device_flags(unsigned int type);
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound);
 

@@ -348,7 +348,8 @@ static __always_inline void vswap_fault_done(struct vswap_around *around, struct
 					     struct vm_fault *vmf, swp_entry_t entry,
 					     unsigned long plan)
 {
-	if (around)
+	/* Readahead and single pages are not recorded. Test this before loading arguments. */
+	if (around && plan > BIT(0))
 		vswap_swapin_done(folio, vmf->vma, vmf->address >> PAGE_SHIFT, entry, plan);
 }
 

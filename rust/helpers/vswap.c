@@ -258,6 +258,15 @@ __rust_helper bool rust_helper_vswap_device_has(unsigned int type, unsigned int 
 	return si && offset && offset < READ_ONCE(si->max) && !percpu_ref_is_dying(&si->users);
 }
 
+/* Returns the SWP_* flags of the device of @type, or 0 if there is none. */
+__rust_helper unsigned long rust_helper_vswap_device_flags(unsigned int type)
+{
+	struct swap_info_struct *si = vswap_type_to_info(type);
+
+	/* data_race(), because only flags that callers do not test change meanwhile. */
+	return si ? data_race(si->flags) : 0;
+}
+
 MM_VOID_HELPER(vswap_put_device, (struct swap_info_struct *si), put_swap_device(si))
 MM_HELPER(bool, vswap_devices_full, (void), vm_swap_full())
 MM_VOID_HELPER(vswap_invalidate_tags, (unsigned long offset),

@@ -26,6 +26,7 @@ use crate::{
         },
         policy::{
             self,
+            Devices,
             Direction,
             Evidence,
             Hint,
@@ -74,15 +75,17 @@ pub(crate) fn of_fault(fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> us
         return without_policy(fast);
     }
     let devices = locate::devices(entry, fast);
-    let zswap = fault::zswap_was_enabled();
     // Take no shortcut if the plan is traced, because the trace shows all evidence.
     let brief = fault::bypass() && !fault::is_traced();
+    // Check the bits of bound clusters first, because most pages of a slow device are found there
+    // in few instructions.
+    if devices == Devices::Mixed && brief && locate::is_on_slow(entry) {
+        return on_slow(fault);
+    }
+    let zswap = fault::zswap_was_enabled();
     match policy::by_devices(devices, zswap, fault.is_own(), brief) {
         Some(Shortcut::Alone) => near(fault, entry, fast),
         Some(shortcut) => shorten(shortcut, fault, entry, fast),
-        // Check the bits of bound clusters first, because most pages of a slow device are found
-        // there in few instructions.
-        None if brief && locate::is_on_slow(entry) => on_slow(fault),
         None => by_place(fault, entry, fast, brief),
     }
 }
