@@ -174,8 +174,9 @@ pub(crate) fn replace(device: Option<Backed>, id: u16) {
     }
 }
 
-/// Returns true if a run of consecutive device slots backs all slots of a locked folio. Does not
-/// take the lock of the cluster, because the lock of the folio keeps the backing from changing.
+/// Returns true if one device slot, or a run of consecutive slots of a block device, backs all
+/// slots of a locked folio. Does not take the lock of the cluster, because the lock of the folio
+/// keeps the backing from changing.
 pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     let Some(slots) = FolioSlots::of(folio) else {
         return false;
@@ -188,7 +189,7 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     }
 }
 
-/// Returns true if a run of consecutive device slots backs `slots`, for [`on_device`].
+/// Returns true if consecutive slots of a block device back `slots`, for [`on_device`].
 #[inline(never)]
 fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
     let first = cluster.peek_backing(slots.start);
@@ -203,9 +204,9 @@ fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
 /// the virtual slot is locked or under writeback, so the backing does not change.
 ///
 /// A corrupt word may name a slot that a device has, but that backs another virtual slot or none.
-/// This function warns of such a word only with CONFIG_DEBUG_VM, because the check is expensive.
-/// For each read and write of a page, it takes a reference to the device. It also loads the
-/// reverse map word or the owner of the binding, which is a cache miss.
+/// This function warns of such a word only with CONFIG_DEBUG_VM, because the check is expensive:
+/// for each page of I/O, it takes a reference to the device, and loads the reverse map word or the
+/// owner of the device cluster, which is a cache miss.
 #[inline]
 pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
     let (cluster, off) = find(offset)?;
@@ -256,7 +257,7 @@ pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
 /// Sets the zero flag of the slots of a locked folio, and removes their backing. Returns `EBUSY`,
 /// and changes nothing, if the backing must not change: see [`frozen`]. If the slots would exceed
 /// memory.swap.max of their cgroup or an ancestor, clears the flags again and returns `ENOMEM`.
-/// Only the folio has the data then.
+/// After this error the slots have no backing either, so only the folio has the data.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let owner = folio.owner();
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;

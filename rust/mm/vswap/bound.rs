@@ -3,9 +3,9 @@
 //! The binding of a virtual cluster to a device cluster, and which slots have data on that device
 //! cluster.
 //!
-//! If bit *i* of a bound cluster is set, slot *i* of the device cluster backs virtual slot *i*. It
-//! *has data*: that of the virtual slot, or, until the folio is written, older data. In a cluster
-//! that is not bound, no bit is set.
+//! If bit *i* of a bound cluster is set, slot *i* of the device cluster backs virtual slot *i*.
+//! Such a device slot *has data*: the page of the virtual slot or, until the folio is written,
+//! older contents. In a cluster that is not bound, no bit is set.
 //!
 //! # Locking
 //!
@@ -128,8 +128,8 @@ impl<W: Word> DeviceMap<W> {
     }
 
     /// Sets the bits of the `nr` slots from `start` on, which are about to have data on the
-    /// device. Returns false, and changes nothing, if the cluster is not bound or if a bit is set
-    /// already.
+    /// device. Returns false, and changes nothing, if the cluster is not bound, if a bit is set
+    /// already, or if a slot is not in the cluster.
     #[inline]
     pub fn set(&self, start: u32, nr: u32) -> bool {
         // Mostly `nr` is 1. The constant lets the compiler drop the loops.
@@ -198,8 +198,8 @@ impl<W: Word> DeviceMap<W> {
     }
 
     /// Ends the binding. Calls `f` with each slot that has data on the device, and with its device
-    /// slot. `f` stores the backing word, because the bits are cleared after all calls. Returns
-    /// the first slot of the device cluster, or `None` if the cluster is not bound.
+    /// slot. `f` must store the backing word, because the bits are cleared after the last call.
+    /// Returns the first slot of the device cluster, or `None` if the cluster is not bound.
     pub fn unbind(&self, mut f: impl FnMut(u32, PhysSlot)) -> Option<PhysSlot> {
         let first = self.binding()?;
         let mut at = 0;

@@ -160,10 +160,11 @@ fn names_back(cluster: &LockedCluster<'_>, off: u32) -> bool {
 /// Returns false if a device slot backs a slot, but names another slot or none. Then one of the
 /// words is corrupt.
 ///
-/// Checks under the cluster lock. A task that ends the binding of the cluster writes the backing
-/// word before the reverse map word. Only tries to lock the cluster, and returns true if it is
-/// locked already. The caller may have locked it, or may be an interrupt that ends I/O. Without
-/// SMP, always returns true, because a spinlock does not record that it is locked.
+/// Checks under the cluster lock, because a task that ends the binding of the cluster writes the
+/// backing word before the reverse map word. Only trylocks the cluster, because the caller may
+/// hold the lock, or may be an interrupt that ends I/O. Returns true if the cluster is locked
+/// already. Without SMP, always returns true, because a spinlock does not record that it is
+/// locked.
 pub(crate) fn is_mutual(cluster: &'static Cluster, off: u32) -> bool {
     if cfg!(not(CONFIG_SMP)) {
         return true;
