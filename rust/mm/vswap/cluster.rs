@@ -14,8 +14,8 @@
 //!
 //! - `create`: creates clusters, and allocates and frees their tables ([`Spare`], [`Populated`]).
 //! - `alloc`: takes free slots into use for a folio ([`Taken`]).
-//! - `state`: the swap table word, swap count and cgroup id of a slot. Only this file and the
-//!   modules below it, `free` and its child `swap_cache`, write the words.
+//! - `state`: the swap table word, swap count and cgroup id of a slot. Only `state`, its child
+//!   `free`, and the child `swap_cache` of `free` write the words.
 //! - `extend`: swap counts that do not fit in a word.
 //! - `free`: drops swap counts, and frees slots ([`Unpinned`]).
 //! - `swap_cache`: adds, removes and replaces the folio of a slot.
@@ -44,7 +44,7 @@
 //! - `ci->lock` ([`LockedCluster`]) protects swap table words, backing words, cgroup ids, counts
 //!   and the slot map. It also protects the binding to a device cluster, and which slots have data
 //!   there ([`Binding`]).
-//! - Readers without `ci->lock` load words under RCU. Two words need not be of the same time. A
+//! - Readers without `ci->lock` load words under RCU. A word may change between two loads. A
 //!   reader may use what a backing word names only with the *right* to the slot: it has locked the
 //!   folio of the slot in the swap cache, or frees the slot. See "The right to a slot" in
 //!   [`crate::ffi::folio`].

@@ -81,9 +81,10 @@ pub(crate) enum Refill {
 
 impl Lists {
     /// Records `state` as the list of a locked cluster with tables. Moves the cluster to the front
-    /// of that list, or off its list if `state` is that of no list. A cluster that was full until
-    /// now is fuller than the others, so allocating from it first lets the others become empty.
-    /// Warns and does nothing for [`ListState::Free`], and for a cluster without tables.
+    /// of that list, or off its list if `state` is that of no list. The front, because a cluster
+    /// that comes here is mostly fuller than those on the list, and allocating from it first lets
+    /// the others become empty. Warns and does nothing for [`ListState::Free`], for a cluster
+    /// without tables, and for a cluster whose order is too large.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order();
         // Refuse the free list, because `put_spare()` puts a cluster without tables on it.

@@ -25,7 +25,7 @@
 //!
 //! - `slot`: allocates the slots of a folio, changes swap counts, and frees slots.
 //! - `count`: raises the swap count of a slot, and keeps large counts in the extend table.
-//!   `cluster/free.rs` drops counts.
+//!   `cluster/free.rs` drops counts that are in the swap table word.
 //! - `cluster::swap_cache`: adds and removes the folio of a slot.
 //! - [`lookup`]: finds the folio of a slot without a lock. Pure.
 //!
