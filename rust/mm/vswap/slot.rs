@@ -401,7 +401,7 @@ fn put_range(
 }
 
 /// Tries to remove the folios of a range of slots from the swap cache. Tries only slots for which
-/// `wants` returns true. A folio stays if one of its slots has a swap count. May sleep.
+/// `wants` returns true. A folio stays if one of its slots has a swap count above 0. May sleep.
 pub(super) fn reclaim_cached(slots: Range<usize>, wants: impl Fn(usize) -> bool) {
     let mut at = slots.start;
     while at < slots.end {

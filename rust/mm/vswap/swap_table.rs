@@ -118,10 +118,10 @@ const fn fits(value: u64, bits: u32) -> bool {
 
 /// The reason that a word is not valid for its kind.
 ///
-/// Code in `vswap` that decodes such a word does not follow it. It treats a swap table word as
-/// [`State::Bad`], and a backing word as [`Backing::None`]. It also warns once, except for a swap
-/// table word that it has read without the lock. Fast paths do not decode words, and test only
-/// marks and flags. Reading the page of a slot with a corrupt backing word is an I/O error.
+/// Code in `vswap` that decodes such a word treats a swap table word as [`State::Bad`], and a
+/// backing word as [`Backing::None`]. It also warns once, except for a swap table word that it has
+/// read without the lock. Fast paths do not decode words, and test only marks and flags. Reading
+/// the page of a slot with a corrupt backing word is an I/O error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corrupt {
     /// The low bits are not the mark of any format.
@@ -450,8 +450,9 @@ const fn may_dup(word: u64) -> bool {
 }
 
 /// The results of [`may_dup`] for all values of the mark and the count. The result for a word is
-/// bit `mark << SWP_TB_COUNT_BITS | count` of this constant. This number has six bits. Testing
-/// this bit takes half as many instructions as comparing the mark and the count.
+/// bit `mark << SWP_TB_COUNT_BITS | count` of this constant. The mark has two bits and the count
+/// four, so 64 bits suffice. Testing the bit takes half as many instructions as comparing the mark
+/// and the count.
 const MAY_DUP: u64 = {
     let (mut bits, mut n) = (0, 0);
     while n < u64::BITS {
