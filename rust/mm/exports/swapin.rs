@@ -2,6 +2,9 @@
 
 //! The functions of swap-in that C calls.
 //!
+//! A fault *claims* a folio of one page: it adds the folio to the swap cache, and keeps it locked
+//! while it reads the page synchronously. See `vswap_rs_swapin_claim()`.
+//!
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
 use crate::{

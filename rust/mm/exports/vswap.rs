@@ -100,9 +100,9 @@ c_exports! {
     ///   counts as a failure in memory.swap.events, at most once a second.
     /// - `-ENOMEM` if the folio must not be written to a device, because its cgroup or an ancestor
     ///   disables zswap writeback.
-    /// - `-ENOSPC` if zswap does not accept the folio, and no device has a free run of slots for
-    ///   it.
-    /// - `-EAGAIN` for any other reason.
+    /// - `-ENOSPC` if zswap does not accept the folio, and devices have free slots, but no free
+    ///   run for it.
+    /// - `-EAGAIN` for any other reason, for example if no device has a free slot.
     ///
     /// After `-EAGAIN`, or `-ENOSPC` for a folio of one page, C tries to allocate device slots for
     /// physical entries.
@@ -151,8 +151,8 @@ fn entered(new: Result<Entered<'_>>) -> c_int {
 #[inline(never)]
 fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
     // A folio that may not be written to a device gets no device slots, even if zswap refuses it.
-    // Ask for room even if no device has a free slot: the shrink worker can write back pages of
-    // physical entries, which have device slots already.
+    // Queue the shrink worker to make room in zswap, even if no device has a free slot: it can
+    // write back pages of physical entries, which have device slots already.
     if !folio.may_be_written() || !device::have_free() {
         limits::want_room();
         return Err(refused(folio));
@@ -549,7 +549,7 @@ c_exports! {
     }
 }
 
-/// Returns the maximum number of slots: the smaller of the two limits.
+/// Returns the maximum number of slots: that of `max_slots`, or less if the directory is smaller.
 #[export]
 extern "C" fn vswap_rs_get_max() -> c_ulong {
     capacity::max_slots()
