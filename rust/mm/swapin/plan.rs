@@ -55,7 +55,8 @@ const BY_DEVICE: usize = bindings::VSWAP_PLAN_DEVICE as usize;
 
 /// Returns how many neighbours of its page a fault may map, if they are in the swap cache: as many
 /// as readahead reads with the page. The number is negative for neighbours at lower addresses.
-/// Returns 0 if `armed`, if a switch is off, or if the page continues no sequence of faults.
+/// `armed` is true if userfaultfd needs a fault for each page. Returns 0 then, if a switch is off,
+/// or if the page continues no sequence of faults.
 pub(crate) fn neighbours(fault: &Fault<'_>, armed: bool) -> i32 {
     if armed || !fault::is_enabled() || !fault::map_around() {
         return 0;

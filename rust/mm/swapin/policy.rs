@@ -139,10 +139,11 @@ pub enum Direction {
 ///
 /// - *page*, *order*: the folio that was swapped in last. The high bits of the page number are cut
 ///   off, but no user address reaches them with 4K pages.
-/// - *run*: number of faults in sequence, upwards or (*down*) downwards.
+/// - *run*: number of faults in sequence, upwards or, if *down* is set, downwards.
 /// - *cap*: the current maximum order of folios, XORed with [`FIRST_ORDER`], so that the initial
 ///   record is 0.
-/// - *doubt*: level of doubt. Waste raises it, a well-used folio lowers it.
+/// - *doubt*: how often [`RUN`], the number of faults in sequence that a large folio needs, is
+///   doubled. A wasted folio raises the field by one, a well-used folio lowers it by one.
 /// - *proof*: number of well-used folios in a row. It restarts at 0 when it raises the cap.
 /// - *probe*: the pages of the last folio were mapped old.
 ///
