@@ -418,9 +418,9 @@ impl<'g> LockedCluster<'g> {
         self.cluster.ci.order.set(order);
     }
 
-    /// Frees the swap table and the table of cgroup ids. Warns, frees nothing and returns `None`
-    /// if `used` is not 0, if the cluster has an extend table, or if it has no tables. Each of
-    /// these is a bug.
+    /// Frees the swap table and the table of cgroup ids. Returns the cluster as a [`Spare`], in
+    /// which tables can be installed again. Warns, frees nothing and returns `None` if `used` is
+    /// not 0, if the cluster has an extend table, or if it has no tables. Each of these is a bug.
     pub(crate) fn take_tables(&mut self) -> Option<Spare> {
         let is_used = self.used() != 0 || self.extend_count(0).is_some();
         if warn_on_once!(is_used || self.words().is_none()) {

@@ -572,7 +572,8 @@ c_functions! {
     safe fn hold(entry: SwapEntry) -> Option<DeviceRef> = get_swap_device;
     /// Corrupts the owner of the first bound cluster of a device, for tests of the checks. If no
     /// cluster is bound, corrupts the first reverse map word. A second call repairs it. Returns
-    /// false if there is neither.
+    /// false, and changes nothing, if there is neither, or if it is gone once its cluster is
+    /// locked.
     // Other code accepts any owner and any word, and leaks the slots of one that is wrong.
     pub(crate) safe fn corrupt(device: &Owned<'_>) -> bool = vswap_corrupt;
 }
