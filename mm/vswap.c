@@ -537,7 +537,8 @@ void vswap_note_ever_on(void)
 
 /*
  * Swaps in all pages that have virtual entries. Returns 0, or an error if some are
- * left. Meanwhile the OOM killer prefers this task as its victim.
+ * left. If another task runs out of memory meanwhile, the OOM killer prefers this
+ * task as its victim.
  */
 int vswap_unuse_all(void)
 {

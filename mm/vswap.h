@@ -298,10 +298,10 @@ static inline bool vswap_slots_found(struct folio *folio)
 }
 
 /*
- * A request records the device slots where it begins and ends. The slots of a
- * block device are contiguous (vswap_is_in_order()), so the next folio of the
- * request must have the slot behind the last one. Looking up the slots of its
- * folios again would cost more.
+ * struct swap_io_ctx records the first device slot of a request, and the slot
+ * behind its last one. The slots of a block device are contiguous
+ * (vswap_is_in_order()), so a folio continues the request if its slot is the
+ * second. Looking up the slots of the folios of the request again would cost more.
  */
 sector_t vswap_slot_sector(swp_entry_t entry);
 

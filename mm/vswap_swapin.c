@@ -418,7 +418,7 @@ void vswap_swapin_start(void)
 }
 
 #ifdef CONFIG_SYSFS
-/* Defines a file for the switch @name. The expression @set sets the switch to "on". */
+/* Defines a file for the switch @name. The expression @set stores the variable on. */
 #define VSWAP_SWITCH(name, set)							\
 static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
 			   char *buf)						\
