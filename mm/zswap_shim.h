@@ -49,7 +49,8 @@ extern struct zswap_shrink_cursor zswap_shrink_cursor;
  * rust/mm/zswap/record.rs. In a virtual cluster, words also name the device
  * slots that back virtual slots. The table is allocated when the first word is
  * needed, and freed as rust/mm/zswap/table.rs says. It is changed under ci->lock,
- * except that the clock hand and zsmalloc change parts of a word without it.
+ * except that zsmalloc and the clock hand of writeback (rust/mm/zswap/order.rs)
+ * change parts of a word without it.
  * Readers without ci->lock are in an RCU section, or own the right to a slot whose
  * page is stored.
  */

@@ -130,8 +130,8 @@ struct vswap_decision;
 
 /*
  * Inputs and decision of the swap-in policy. The event has all of them, so that
- * kunit/host/src/bin/replay.rs can repeat the decision.
- * struct vswap_decision says where the numbers are defined.
+ * kunit/host/src/bin/replay.rs can repeat the decision. trace() in
+ * rust/mm/ffi/fault.rs defines the numbers.
  */
 TRACE_EVENT(vswap_swapin_plan,
 	TP_PROTO(const struct vswap_decision *decision),
