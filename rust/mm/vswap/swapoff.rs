@@ -140,11 +140,11 @@ fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool>
     result
 }
 
-/// Locks a folio of the swap cache, which waits for a read of it to end. If the device of type
-/// `ty` backs one of the folio's slots, removes the backing and marks the folio dirty. If the read
-/// failed, removes the folio from the swap cache instead of marking it dirty. A large folio that
-/// is clean and not anonymous is also removed from the swap cache, but its slots keep their
-/// backing.
+/// Waits until the read of a folio and its writeback have ended. If all swap counts of its slots
+/// are 0, frees the slots. Otherwise, if the device of type `ty` backs one of the slots, removes
+/// the backing and marks the folio dirty. If the read failed, removes the folio from the swap
+/// cache instead of marking it dirty. A large folio that is clean and not anonymous is also
+/// removed from the swap cache, but its slots keep their backing.
 fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     let Some(folio) = folio.lock_cached() else {
         return;
