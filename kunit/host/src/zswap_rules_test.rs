@@ -181,6 +181,20 @@ fn few_that_look_random_are_tried() {
 }
 
 #[test]
+fn the_refused_count_ends_where_no_page_is_tried() {
+    for size in 0..600 {
+        for first in 0..600 {
+            let mut refused = first;
+            while is_counted(refused, size) {
+                refused += 1;
+            }
+            assert!(!is_tried(FEW_TRIED, refused));
+            assert!(refused <= first.max(size) + 1);
+        }
+    }
+}
+
+#[test]
 fn what_was_refused_is_judged_by_what_there_is() {
     let judge = |refused, age, anon, size| {
         Refused::judge(refused, Last { age, size: 200 }, 250, anon, size)

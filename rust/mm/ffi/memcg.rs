@@ -400,10 +400,10 @@ impl Refusals {
         age.max(0) as u64
     }
 
-    /// Counts a refused page, unless the count has reached `size`, the number of pages of the
+    /// Counts a refused page, if [`rules::is_counted`] for `size`, the number of pages of the
     /// cgroup. Records the time and `size`.
     pub(crate) fn add_refused(&self, size: u64) {
-        if self.refused.load(Relaxed) < size {
+        if rules::is_counted(self.refused.load(Relaxed), size) {
             self.refused.add(1, Relaxed);
         }
         self.touch(size);

@@ -176,7 +176,7 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
 /// Without this check, reclaim would compress all pages of a cgroup, even if none gets smaller.
 /// Returns false while the tried count is below [`rules::FEW_TRIED`], and then for about one page
 /// in 256. Also returns false if a refused page can go to a device. If the result is true and this
-/// task is in reclaim, adds one to the refused count, up to the number of pages of the cgroup.
+/// task is in reclaim, counts the page as refused: see [`rules::is_counted`].
 pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
     let (tried, refused) = (refusals.tried.load(Relaxed), refusals.refused.load(Relaxed));

@@ -111,6 +111,15 @@ pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
     tried < FEW_TRIED || refused & 255 == 0
 }
 
+/// Returns true if another refused page is to be counted for a memory cgroup with `size` pages.
+/// The refused count grows to `size`, and goes on while [`is_tried`] is true for it, because each
+/// later page would be compressed then.
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
+#[inline]
+pub(crate) const fn is_counted(refused: u64, size: u64) -> bool {
+    refused < size || is_tried(FEW_TRIED, refused)
+}
+
 /// Returns the count of refused pages after a page was stored: 32 less. So the count does not grow
 /// as long as at least one page is stored for each 32 refused ones. Otherwise the count grows
 /// until reclaim has tried all pages. By then, the pages that compress are stored.
