@@ -128,8 +128,8 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
             return Err(error);
         }
     };
-    folio.lend().count_zswpwb();
     room.back(&mut folio.lend())?;
+    folio.lend().count_zswpwb();
     Ok(folio)
 }
 
