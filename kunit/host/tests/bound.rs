@@ -86,7 +86,10 @@ mod order_of_accesses {
         map
     }
 
-    /// Otherwise `unbind()` between the two reads would make up a device slot.
+    // `tests/loom.rs` does not find another order, because no reader would see a difference: a
+    // cluster is bound only while it has no slot in use, so nobody has the right to a slot then.
+    // These two tests keep the order that `bound.rs` documents.
+
     #[test]
     fn readers_read_the_binding_before_the_bit() {
         let log = Log::default();
