@@ -381,9 +381,12 @@ impl<'a> SwapPage<'a> {
                 unsafe { start.cast::<u64>().add(n).read_volatile() }
             };
             let first = nth(0);
-            let is_step = |n: usize| (n..n.wrapping_add(STEP)).all(|n| nth(n) == first);
+            let step = |n: usize| {
+                let n = n.wrapping_mul(STEP);
+                (n..n.wrapping_add(STEP)).all(|n| nth(n) == first)
+            };
             // Compare the last word first, because in most pages it differs from the first.
-            (nth(WORDS - 1) == first && (0..WORDS).step_by(STEP).all(is_step)).then_some(first)
+            (nth(WORDS - 1) == first && (0..WORDS / STEP).all(step)).then_some(first)
         })
     }
 
