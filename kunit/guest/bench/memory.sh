@@ -15,6 +15,8 @@ zswap) load memory/zswap meta --exec "$setup && $zswap" ;;
 zero | same) load "memory/$1" meta "--$1" 100 --exec "$setup && $zswap" ;;
 disk)
 	[ "$SWAPDEV" != none ] || exit 0
+	# QEMU's disk says that it rotates, and then no cluster is bound to one of its own.
+	echo 0 > "/sys/block/${SWAPDEV#/dev/}/queue/rotational" || fail "$SWAPDEV cannot be an SSD"
 	load memory/disk meta --exec "$setup"
 	;;
 *) fail "memory.sh does not know '$1'" ;;
