@@ -142,7 +142,7 @@ pub enum Direction {
 /// - *run*: number of faults in sequence, upwards or, if *down* is set, downwards.
 /// - *cap*: the current maximum order of folios, XORed with [`FIRST_ORDER`], so that the initial
 ///   record is 0.
-/// - *doubt*: how often [`RUN`], the number of faults in sequence that a large folio needs, is
+/// - *doubt*: how often `RUN`, the number of faults in sequence that a large folio needs, is
 ///   doubled. A wasted folio raises the field by one, a well-used folio lowers it by one.
 /// - *proof*: number of well-used folios in a row. It restarts at 0 when it raises the cap.
 /// - *probe*: the pages of the last folio were mapped old.
