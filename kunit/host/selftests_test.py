@@ -878,6 +878,7 @@ class Builds(Folder):
         self.addCleanup(pool.shutdown)
         self.patch(build, "_begun", {})
         submitted = threading.Event()
+        self.addCleanup(submitted.set)
         pool.submit(submitted.wait)
         build.begin(pool, ("um", "arm64", "vswap"))
         submitted.set()

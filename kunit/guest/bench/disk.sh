@@ -5,10 +5,10 @@ describe
 zswap_off
 ram_disk /dev/ram0
 patterns disk
+[ "$QUICK" = 1 ] || contents disk zero same
 forks disk
 fresh
 load disk/swapoff swapoff --dev /dev/ram0
 [ "$QUICK" = 1 ] && exit 0
-contents disk zero same
 swapon /dev/ram0
 load disk/swapoff-10-procs swapoff --dev /dev/ram0 --procs 10

@@ -87,7 +87,8 @@ mod order_of_accesses {
     }
 
     // `tests/loom.rs` does not find another order, because no reader would see a difference: a
-    // cluster is bound only while it has no slot in use, so nobody has the right to a slot then.
+    // cluster becomes bound only while none of its slots is in use, so that no task has the right
+    // to a slot then.
     // These two tests keep the order that `bound.rs` documents.
 
     #[test]

@@ -391,6 +391,11 @@ macro_rules! tests {
                     prop_assert_eq!(Record::is_in(word, true) == Some(true), is_record);
                     // A physical slot has a record or nothing.
                     prop_assert_eq!(Record::is_in(word, false).is_none(), !is_record && word != 0);
+                    // A virtual slot may have another word, but none with the tag of a record.
+                    prop_assert_eq!(
+                        Record::is_in(word, true).is_none(),
+                        Record::is_tag(word) && !is_record
+                    );
                     // No device slot backs a physical slot.
                     let device = Backing::Phys(slot).encode();
                     prop_assert_eq!(Record::is_in(device, false), None);
