@@ -300,8 +300,8 @@ static inline bool vswap_slots_found(struct folio *folio)
 /*
  * struct swap_io_ctx records the first device slot of a request, and the slot
  * behind its last one. The slots of a block device are contiguous
- * (vswap_is_in_order()), so a folio continues the request if its slot is the
- * second. Looking up the slots of the folios of the request again would cost more.
+ * (vswap_is_in_order()), so a folio continues the request if its first slot is
+ * the latter. Looking up the slots of the folios of the request again would cost more.
  */
 sector_t vswap_slot_sector(swp_entry_t entry);
 

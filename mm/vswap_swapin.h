@@ -332,8 +332,9 @@ static __always_inline struct folio *vswap_fault_claim(struct vswap_around *arou
 
 /*
  * Reads ahead, without waiting for the read. If readahead is off (page-cluster
- * is 0), calls swapin_sync() for the page alone, which needs no memory policy,
- * and skips the second lookup in the swap cache: see vswap_swapin_looked().
+ * is 0), calls swapin_sync() for the page alone. swapin_sync() needs no memory
+ * policy then, and skips the second lookup in the swap cache: see
+ * vswap_swapin_looked().
  */
 static __always_inline struct folio *vswap_fault_readahead(struct vswap_around *around,
 							   struct vm_fault *vmf, swp_entry_t entry)

@@ -39,8 +39,8 @@ static bool is_owned_pool(struct zs_pool *pool)
 }
 
 /*
- * Returns true if the place of an object on this page fits in a word. It does
- * if the page is in the first 1 PiB of memory, at least. Then also raises
+ * Returns true if the place of an object on this page fits in a word, as that
+ * of each page in the first 1 PiB of memory does. Then also raises
  * top_pfn, the highest PFN that the pool has used. No valid place is above it.
  */
 static bool owned_admit(struct zs_pool *pool, struct zpdesc *zpdesc)

@@ -598,8 +598,8 @@ extern "C" fn vswap_has_partial(ty: c_uint, order: c_uint) -> bool {
     Lists::of(Some(ty as u8)).is_some_and(|lists| lists.have_room(order))
 }
 
-/// Puts the clusters that an offline CPU allocated from on the lists of clusters, so that other
-/// CPUs can allocate from them. This is a callback of CPU hotplug. Returns 0.
+/// Returns the current clusters of an offline CPU to the lists of clusters, so that other CPUs can
+/// allocate from them. This is a callback of CPU hotplug. Returns 0.
 #[export]
 extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {

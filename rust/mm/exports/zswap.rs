@@ -97,8 +97,8 @@ c_exports! {
     }
 
     /// Moves the cursor of the shrink worker to another cgroup if it is at a cgroup that goes
-    /// offline. Moves the members of the rings of that cgroup, which have the order of writeback
-    /// of its pages (see `zswap/order.rs`), to rings of its ancestors.
+    /// offline. Moves the members of the rings of that cgroup to rings of its ancestors. The rings
+    /// have the order of writeback of its pages (see `zswap/order.rs`).
     fn zswap_memcg_offline_cleanup(memcg: Memcg<'_> = *mut bindings::mem_cgroup) {
         Cursor::leave(memcg);
         Ring::leave(memcg);

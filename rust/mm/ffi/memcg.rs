@@ -294,8 +294,8 @@ impl<'a> RcuMemcg<'a> {
     }
 }
 
-/// An object, with the proof that the task is in an RCU section. Some functions of C require that.
-/// Their results borrow the value, so they are not used after the RCU section.
+/// An object, with the proof that the task is in an RCU read-side critical section. Some functions
+/// of C require that. Their results borrow the value, so they are not used after the section.
 ///
 /// # Invariants
 ///

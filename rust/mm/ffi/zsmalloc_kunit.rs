@@ -98,8 +98,8 @@ pub(crate) struct TestPool {
 }
 
 impl TestPool {
-    /// Creates an empty pool. Returns `ENOSPC` if pools that failed tests have left own all words.
-    /// May sleep.
+    /// Creates an empty pool. Returns `ENOSPC` if all sets of words are taken, for example by pools
+    /// that failed tests have leaked, and otherwise the error of [`ZsPool::create`]. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let take = |own: &Words| own.taken.cmpxchg(false, true, Full).is_ok();
         let nth = WORDS.iter().position(take).ok_or(ENOSPC)?;
@@ -142,9 +142,9 @@ impl TestPool {
         Pinned::store(&*self.zs, Bytes::of(bytes), node, name_of(self.nth, n))
     }
 
-    /// Stores object `n`, and puts it into its word as a zswap record with `pool` and `plain`.
-    /// Returns `EEXIST` if the object is stored already, and otherwise the errors of
-    /// [`Pinned::store`].
+    /// Stores `bytes` as object `n`, and writes a zswap record with the object, `pool` and `plain`
+    /// to its word. Returns `EEXIST` if the object is stored already, `EINVAL` if `pool` or the
+    /// place of the object does not fit in a word, and otherwise the errors of [`Pinned::store`].
     pub(crate) fn store(
         &mut self,
         n: usize,

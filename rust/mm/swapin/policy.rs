@@ -546,10 +546,11 @@ fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
     (behind & range.wrapping_sub(1) == 0 && record.need() == RUN).then_some(down)
 }
 
-/// Returns the reason and the new record if [`plan`] would swap in the page alone. Returns `None`
-/// if only [`plan`] can decide. Caller has checked that neither the page nor a neighbour is on a
-/// slow device. `near` does what [`Inquiry::near`] does. No large folio may have an order below
-/// `least`.
+/// Returns a reason and the new record if [`plan`] would swap in the page alone. The reason can be
+/// [`Why::Far`] where that of [`plan`] is [`Why::Mixed`] or [`Why::Small`]. Returns `None` if only
+/// [`plan`] can decide. The caller has checked that neither the page nor a neighbour is on a slow
+/// device. `near` does what [`Inquiry::near`] does. `least` is the lowest order of a large folio
+/// that is allowed.
 ///
 /// For most faults of programs with random access, this decides without calling `near`.
 #[inline]

@@ -44,10 +44,10 @@
 //! - `ci->lock` ([`LockedCluster`]) protects swap table words, backing words, cgroup ids, counts
 //!   and the slot map. It also protects the binding to a device cluster, and which slots have data
 //!   there ([`Binding`]).
-//! - Readers without `ci->lock` load words under RCU. A word may change between two loads. A
-//!   reader may use what a backing word names only with the *right* to the slot: it has locked the
-//!   folio of the slot in the swap cache, or frees the slot. See "The right to a slot" in
-//!   [`crate::ffi::folio`].
+//! - Readers without `ci->lock` load words under RCU. Of two words, one may change before the
+//!   other is loaded. A reader may use what a backing word names only with the *right* to the
+//!   slot: it has locked the folio of the slot in the swap cache, or frees the slot. See "The
+//!   right to a slot" in [`crate::ffi::folio`].
 //! - Two writers change a backing word without `ci->lock`, by compare-and-exchange. zswap's
 //!   writeback clears the referenced bit. zsmalloc updates the place of a moved object, under
 //!   `class->lock`.

@@ -128,7 +128,7 @@ pub(crate) fn want_room() {
 /// pools. Reclaim calls this before it unmaps a folio, so that a refused folio stays mapped.
 ///
 /// Reads the size of the pools, which is slow, only while `NEAR_FULL` is set. Otherwise assumes
-/// that they accept the folio; the store itself tests that again.
+/// that they accept the folio; the store itself tests that.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(crate) fn may_store() -> bool {

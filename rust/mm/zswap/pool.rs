@@ -609,7 +609,8 @@ fn decode_valid(word: u64) -> Record {
 ///
 /// # Invariants
 ///
-/// It owns the object or device slot that the number names, as a [`Word`] does.
+/// The value owns the object, with a reference to its pool, or the device slot that it names, if
+/// any: see [`Word`].
 struct NewWord(u64);
 
 /// The value that a word had before it was replaced. If it names a stored page, that page is freed

@@ -336,13 +336,13 @@ impl order::Member for Seats<'_> {
     }
 }
 
-/// The chain of the members of a group of 64 slots, which can be on different rings. A chain never
-/// shrinks.
+/// A link of the list of members of a group of 64 slots: the head, which is in a table, or
+/// `Member::next`. The members of one group can be on different rings. Members are only added.
 ///
 /// # Invariants
 ///
-/// Each pointer is NULL, or points to a member that is freed together with the chain. The chain is
-/// in a table or in a member of one, and its members are members of that table.
+/// The pointer is NULL, or points to a member of the table that has this link. The member is freed
+/// together with the table.
 #[repr(transparent)]
 pub(crate) struct Chain(Atomic<*mut Member>);
 
@@ -576,7 +576,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// An RCU section. A ring that is found in it is not freed before it ends.
+/// An RCU read-side critical section. A ring that is found in it is not freed before it ends.
 ///
 /// # Invariants
 ///

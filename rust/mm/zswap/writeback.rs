@@ -121,8 +121,8 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     let mut folio = match filled {
         Ok(folio) => folio,
         Err((error, folio)) => {
-            // Drop the reservation first, because that uncharges the slot's memory cgroup. The
-            // slot may pin the cgroup only as long as the folio is in the swap cache.
+            // Drop the reservation first, because that uncharges the slot's memory cgroup. Once the
+            // folio has left the swap cache, the slot may be free, and not pin the cgroup.
             drop(room);
             drop(folio);
             return Err(error);
