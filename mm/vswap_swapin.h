@@ -297,7 +297,11 @@ static inline void vswap_around_init(struct vswap_around *around)
 	around->claim = VSWAP_CLAIM_NONE;
 }
 
-/* Returns the plan of a fault. Only a plan of 0 lets it map neighbours. */
+/*
+ * Returns the orders that the plan of a fault allows, or 0 for readahead. Sets
+ * @around->left to 0 if the fault must not map neighbours, so if the plan of Rust
+ * is not 0.
+ */
 static __always_inline unsigned long vswap_fault_plan(struct vswap_around *around,
 						      struct swap_info_struct *si,
 						      struct vm_fault *vmf, swp_entry_t entry)
@@ -314,7 +318,7 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 
 /*
  * Swaps in one page of a virtual entry without readahead: adds a new, locked
- * folio to the swap cache ("claims" it, see mm/vswap_swapin.c), and reads it.
+ * folio to the swap cache ("claims" it, see swapin.rst), and reads it.
  * Returns the folio, locked and with a reference. It is not uptodate if the read
  * failed. Returns NULL if it added no folio: without the policy, for a physical
  * entry, if large orders are allowed, or if the slot has changed since the plan.

@@ -62,6 +62,8 @@
 //!   was freed or replaced meanwhile. The comparison ignores the place, because zsmalloc may have
 //!   moved the object. So an equal word can belong to a newer page that has lost its second
 //!   chance, too. Writing back the newer page is correct, because it is the page of this slot.
+//!   A fault on the page finds writeback's folio and waits for its lock. If writeback has failed
+//!   and removed the folio, the task repeats the fault.
 //! - *The clock hand against a change of the word.* The hand does not hold the cluster lock. It
 //!   only clears the referenced bit, by compare-and-exchange. A task with the cluster lock replaces
 //!   the whole word. If the hand is first, its change is lost with the old word. If the hand is

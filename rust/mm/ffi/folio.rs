@@ -15,8 +15,9 @@
 //! place that records the device slot changes: a bit of the cluster's binding before, the backing
 //! word after (see `vswap::bound`).
 //!
-//! [`Slot`] is the first of these rights as a value. A lookup borrows it, and a change borrows it
-//! mutably. So the result of a lookup cannot be used after the right is gone, or during a change.
+//! A [`Slot`] is the right of the task that holds the folio lock. A lookup borrows it, and a change
+//! borrows it mutably. So the result of a lookup cannot be used after the right is gone, or during
+//! a change.
 //!
 //! Some values have *exclusive use* of the lock of a folio, such as a [`SwapFolio`]. Only one of
 //! these values for a folio can be used at a time. Otherwise two values could give the right to

@@ -12,8 +12,9 @@
 //! cgroup id and its backing are removed. An object in zsmalloc is freed, too. The slot can then
 //! be allocated again. The device slots of a bound cluster become idle under the lock. Other
 //! device slots and empty zspages are freed, and references to a zswap pool are put, after the
-//! unlock. What exceeds one run of device slots, or one zswap pool, is freed before (see
-//! [`FreedBacking`]). If C holds the lock, everything is freed under the lock.
+//! unlock. A [`FreedBacking`] keeps one run of device slots and references to one pool until then.
+//! A second run or pool replaces the first one, which is freed at once, under the lock. If C has
+//! taken the lock, everything is freed under the lock.
 
 #![forbid(unsafe_code)]
 
@@ -401,7 +402,8 @@ fn put_range(
 }
 
 /// Tries to remove the folios of a range of slots from the swap cache. Tries only slots for which
-/// `wants` returns true. A folio stays if one of its slots has a swap count above 0. May sleep.
+/// `wants` returns true. A folio stays if one of its slots has a swap count above 0, or if another
+/// task holds its lock. The caller holds no lock of a cluster, and may hold a page table lock.
 pub(super) fn reclaim_cached(slots: Range<usize>, wants: impl Fn(usize) -> bool) {
     let mut at = slots.start;
     while at < slots.end {

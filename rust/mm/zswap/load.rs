@@ -9,7 +9,7 @@
 //! Loading a large folio does not free the stored copies. A fault that has mapped the folio may
 //! free them, see `forget`.
 //!
-//! A fault can also *claim* a page: see "Claim and consume" in `mm/vswap_swapin.c`. Such a fault
+//! A fault can also *claim* a page: see `Documentation/rust/vswap/swapin.rst`. Such a fault
 //! frees the stored copy after it has mapped the page, or when it cannot map the page. If the read
 //! failed, it does not free the copy.
 

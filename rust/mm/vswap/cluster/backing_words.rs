@@ -2,11 +2,11 @@
 
 //! The backing words of a cluster: which zswap entry or device slot backs a slot.
 //!
-//! `zswap::pool` writes the words: when zswap stores or frees a page, and for this file and
-//! `binding`, when a word is to name a device slot or nothing. Others change only the place and
-//! the referenced bit of a word: see the locking in `cluster`. Before a device slot is named in a
-//! word that is not in use, the word is reserved ([`Promise`]), so that writing it needs no
-//! memory. A slot that a bound device cluster backs needs no word: see `binding`.
+//! Only `zswap::pool` writes the words. zswap calls it to store or free a page. This file and
+//! `binding` call it to name a device slot in a word, or to clear a word. Others change only the
+//! place and the referenced bit of a word: see the locking in `cluster`. Before a device slot is
+//! named in a word that is not in use, the word is reserved ([`Promise`]), so that writing it
+//! needs no memory. A slot that a bound device cluster backs needs no word: see `binding`.
 
 #![forbid(unsafe_code)]
 
