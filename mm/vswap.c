@@ -120,7 +120,7 @@ bool __vswap_on_fast_device(struct folio *folio)
 
 /*
  * Updates vswap_highest_type, vswap_met_fast and the flags of vswap_si for a
- * device that backs virtual slots.
+ * device whose slots are about to back virtual slots.
  */
 static void vswap_note_device(struct swap_info_struct *si)
 {
@@ -212,12 +212,15 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 atomic_t vswap_nr_unuse;
 
 /*
- * Returns true if the reverse map word of a device slot, or if @bound the binding
- * of its cluster, names the virtual slot @voffset. Returns false if the device is
- * off. Accepts any type and offset, because the caller may have found them in a
- * corrupt word. Caller holds ci->lock of the virtual cluster that @voffset is in.
- * The lock of the device cluster is not needed: as long as a backing word names a
- * device slot, the reverse map word of the device slot does not change.
+ * Returns true if a device slot backs the virtual slot @voffset. Without
+ * @bound, the reverse map word of the device slot must name @voffset. With
+ * @bound, the owner of its cluster must. Returns false if the device is off.
+ * Accepts any type and offset, because the caller may have found them in a
+ * corrupt word.
+ *
+ * Caller holds ci->lock of the virtual cluster that @voffset is in. The lock of
+ * the device cluster is not needed: as long as a backing word names a device
+ * slot, the reverse map word of the device slot does not change.
  */
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound)

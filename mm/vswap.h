@@ -59,10 +59,10 @@ struct swap_cluster_info;
 
 /*
  * Returns true if @si was tried before, and records that it is tried now. A
- * device whose idle slots are all in bound clusters is still on the list of
- * available devices, but C's allocator finds no slot on it. Without this check the
- * walk over the available devices would not end, because it requeues each device
- * behind the others of its priority.
+ * device whose free slots are all in bound clusters is still on the list of
+ * available devices, but C's allocator finds no slot on it. Without this check,
+ * the walk over the available devices would not end, because it requeues each
+ * device behind the others of its priority.
  */
 static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried)
 {
@@ -195,13 +195,17 @@ static inline bool vswap_rmap_cached(unsigned long swp_tb)
 	return vswap_is_rmap(swp_tb) && vswap_cache_has_folio(vswap_rmap_offset(swp_tb));
 }
 
-/* Slots that back virtual slots, by device type. Changed under ci->lock. */
+/*
+ * Number of device slots that back virtual slots, by device type. Changed under
+ * ci->lock of the device cluster, or if it is bound, of the virtual cluster.
+ */
 extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
 /* Number of bound clusters, by type. */
 extern atomic_long_t vswap_nr_bound[MAX_PHYS_SWAPFILES];
 /*
- * Highest type of a device that has backed virtual slots. A device whose first
- * slots are just being allocated may not be included yet.
+ * Highest type of a device that has backed virtual slots, or has had a bound
+ * cluster. A device whose first slots are just being allocated may not be
+ * included yet.
  */
 extern unsigned int vswap_highest_type;
 
@@ -299,9 +303,10 @@ static inline bool vswap_slots_found(struct folio *folio)
 
 /*
  * struct swap_io_ctx records the first device slot of a request, and the slot
- * behind its last one. The slots of a block device are contiguous
- * (vswap_is_in_order()), so a folio continues the request if its first slot is
- * the latter. Looking up the slots of the folios of the request again would cost more.
+ * behind its last one. A folio continues the request if its slots begin there,
+ * because the slots of a block device are contiguous (vswap_is_in_order()).
+ * Without the records, each new folio would need another lookup of the slots of
+ * the last folio.
  */
 sector_t vswap_slot_sector(swp_entry_t entry);
 
@@ -323,7 +328,7 @@ static inline void vswap_set_first(struct swap_io_ctx *ctx, swp_entry_t entry)
 #endif
 }
 
-/* Records the slot behind that of @folio, which is the last of a request now. */
+/* Records the slot behind those of @folio, the last folio of a request now. */
 static inline void vswap_set_next(struct swap_io_ctx *ctx, swp_entry_t entry,
 				  struct folio *folio)
 {
@@ -421,7 +426,8 @@ static inline bool vswap_task_unuses(void)
 
 /*
  * Unbinds a cluster of the device of @type, or of any device if @type is -1, so
- * that its idle slots become free. Returns true if slots became free. May sleep.
+ * that C's allocator can use its idle slots. Returns true if that made slots
+ * available. May sleep.
  */
 static inline bool vswap_make_room(int type)
 {
@@ -576,8 +582,9 @@ struct vswap_local {
 DECLARE_PER_CPU(struct vswap_local, vswap_local);
 
 /*
- * Slots in use that are not in vswap_used_slots yet. percpu_counter_add() would
- * cost too much for each page that is freed.
+ * Changes of the number of slots in use on a CPU that are not in
+ * vswap_used_slots yet. percpu_counter_add() would cost too much for each page
+ * that is freed.
  */
 DECLARE_PER_CPU(long, vswap_used_delta);
 #define VSWAP_USED_BATCH	64

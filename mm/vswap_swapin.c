@@ -127,8 +127,9 @@ static void vswap_fault_at(struct vm_fault *next, const struct vm_fault *vmf,
 }
 
 /*
- * Returns the folio of the next neighbour to map, up to the readahead window:
- * see vswap_fault_next(). Caller holds the page table lock.
+ * Returns the folio of the next neighbour to map: see vswap_fault_next(). A
+ * fault maps at most as many neighbours as readahead reads. Caller holds the
+ * page table lock.
  */
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf)
@@ -172,7 +173,7 @@ void __vswap_swapin_failed(struct folio *folio)
 	vswap_swapin_count(VSWAP_SWAPIN_UNREADABLE);
 	/*
 	 * Remove the folio from the swap cache, so that no other fault uses it.
-	 * If zswap could not load the folio, it has removed it already.
+	 * zswap has removed it already if it was zswap that failed to load it.
 	 */
 	folio_lock(folio);
 	if (folio_test_swapcache(folio) && !folio_test_uptodate(folio))
@@ -187,9 +188,11 @@ void __vswap_swapin_failed(struct folio *folio)
  * the page. Reading does not free the copy in zswap or on the device. While the
  * folio is locked, no other task moves or frees its device slot.
  *
- * NR_FILE_PAGES and NR_SWAPCACHE do not count a claimed folio until it is settled.
- * No other task subtracts the folio meanwhile, because removing a folio from the
- * swap cache, or replacing it there, takes the folio lock.
+ * A claimed folio is not in NR_FILE_PAGES and NR_SWAPCACHE. The fault settles a
+ * folio that stays in the swap cache: it adds the folio to both, and frees the
+ * copy in zswap if the read succeeded. Until then, no other task subtracts the
+ * folio, because removing a folio from the swap cache, or replacing it there,
+ * takes the folio lock.
  */
 
 /*
@@ -418,7 +421,7 @@ void vswap_swapin_start(void)
 }
 
 #ifdef CONFIG_SYSFS
-/* Defines a file for the switch @name. The expression @set stores the variable on. */
+/* Defines a file for the switch @name. The expression @set stores "on". */
 #define VSWAP_SWITCH(name, set)							\
 static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
 			   char *buf)						\

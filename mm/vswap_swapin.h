@@ -21,7 +21,7 @@
 #include "vswap.h"
 
 /*
- * Set in a plan for large folios that Rust has made by C's rule for fast devices.
+ * Set by Rust in a plan that allows large folios by C's rule for fast devices.
  * The outcome of such a plan is not recorded.
  */
 #define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
@@ -198,9 +198,11 @@ static inline bool vswap_skip_check(struct swap_cluster_info *ci, swp_entry_t en
 }
 
 /*
- * Returns true if @nr pages can be read as one folio: zswap has all of them, or
- * it has none and their device can. Called under ci->lock before the folio
- * enters the swap cache, because zswap cannot write back its pages after that.
+ * Returns true if the pages of the @nr physical slots around @entry can be read
+ * as one folio: zswap has all of them, or it has none and the slots are
+ * contiguous on the device. Always true until zswap is first enabled. Called
+ * under ci->lock right before the folio enters the swap cache. From then on,
+ * zswap cannot write back its pages, so the answer stays true.
  */
 static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 {
@@ -365,8 +367,8 @@ static __always_inline bool vswap_fault_claimed(const struct vswap_around *aroun
 }
 
 /*
- * Returns true if the folio is claimed and its slot should be freed when it is
- * mapped. This is false for a zero page, because no memory or device backs its slot.
+ * Returns true if the folio is claimed, and mapping it should free its slot.
+ * Returns false for a zero page, because no memory or device backs its slot.
  */
 static __always_inline bool vswap_fault_frees(const struct vswap_around *around)
 {
@@ -394,10 +396,11 @@ static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
 }
 
 /*
- * Drops the swap count of the PTE for a claimed folio that was just mapped. If that
- * was the last count and @free is true, removes the folio from the swap cache and
- * frees its slot. Otherwise settles the folio. Returns true if the folio is not
- * claimed and @free is true, so that the caller calls folio_free_swap().
+ * Drops the swap count of the PTE for a claimed folio that was just mapped. If
+ * that was the last count and @free is true, removes the folio from the swap
+ * cache and frees its slot. Otherwise settles the folio (see vswap_swapin.c).
+ * Returns true if the folio is not claimed and @free is true, so that the
+ * caller calls folio_free_swap().
  */
 static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 						struct folio *folio, bool free)
@@ -419,7 +422,7 @@ static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 {
 	if (!around)
 		return;
-	/* With FAULT_FLAG_TRIED, the fault may have read it before the retry. */
+	/* A retried fault may have read the folio before the retry. */
 	if (nr_pages > 1 && folio_test_swapcache(folio) &&
 	    ((ret & VM_FAULT_MAJOR) || (vmf->flags & FAULT_FLAG_TRIED)))
 		__vswap_swapin_mapped(folio);
@@ -431,7 +434,10 @@ static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 		vswap_rs_swapin_hit(vmf->vma, vmf->address >> PAGE_SHIFT);
 }
 
-/* Settles a claimed folio that could not be mapped. Caller unlocks it. */
+/*
+ * Settles a claimed folio that could not be mapped: see vswap_swapin.c. Caller
+ * unlocks it.
+ */
 static __always_inline void vswap_fault_settle(struct vswap_around *around, struct folio *folio)
 {
 	if (vswap_fault_claimed(around))

@@ -39,8 +39,8 @@ static bool is_owned_pool(struct zs_pool *pool)
 }
 
 /*
- * Returns true if the place of an object on this page fits in a word, as that
- * of each page in the first 1 PiB of memory does. Then also raises
+ * Returns true if the place of an object on the page @zpdesc fits in a word.
+ * That is so in the first 1 PiB of memory, except for PFN 0. Then also raises
  * top_pfn, the highest PFN that the pool has used. No valid place is above it.
  */
 static bool owned_admit(struct zs_pool *pool, struct zpdesc *zpdesc)
@@ -108,7 +108,7 @@ static __always_inline void owned_at(struct size_class *class, u64 place,
 /*
  * Finds the object at a place. Returns false if the place is not in a zspage of
  * @class, because the word is damaged. Only debug kernels call pfn_valid(),
- * because it costs a third of all the rest.
+ * because it takes a third of the time that the rest of the lookup takes.
  */
 static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *class,
 				       u64 place, struct owned_obj *obj)

@@ -169,7 +169,7 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Adds @nr to the pages that nr_vswap_tables of vmstat counts. */
+/* Adds @nr to nr_vswap_tables of /proc/vmstat. */
 static void zswap_count_page(struct page *page, int nr)
 {
 #ifdef CONFIG_RUST_VSWAP
@@ -495,8 +495,8 @@ int zswap_shim_setup(void)
 	zswap_shrinker->seeks = DEFAULT_SEEKS;
 	shrinker_register(zswap_shrinker);
 	/*
-	 * Set this last. It allows members, and zswap_ring_filled() uses the
-	 * shrinker as soon as a ring has members.
+	 * Set this last, because zswap_member_alloc() succeeds from then on.
+	 * zswap_ring_filled() uses the shrinker once a ring has members.
 	 */
 	zswap_member_cache = cache;
 	return 0;

@@ -48,11 +48,12 @@ extern struct zswap_shrink_cursor zswap_shrink_cursor;
  * The zswap table of a cluster: one word for each slot, whose format is in
  * rust/mm/zswap/record.rs. In a virtual cluster, words also name the device
  * slots that back virtual slots. The table is allocated when the first word is
- * needed, and freed as rust/mm/zswap/table.rs says. It is changed under ci->lock,
- * except that zsmalloc and the clock hand of writeback (rust/mm/zswap/order.rs)
- * change parts of a word without it.
- * Readers without ci->lock are in an RCU section, or own the right to a slot whose
- * page is stored.
+ * needed, and freed as rust/mm/zswap/table.rs says. It is changed under
+ * ci->lock, except that zsmalloc and the clock hand of writeback
+ * (rust/mm/zswap/order.rs) change parts of a word without it.
+ *
+ * Readers without ci->lock are in an RCU section. Or they have locked the folio
+ * of a slot whose page is stored, which keeps the table from being freed.
  */
 struct zswap_table {
 	struct rcu_head rcu;

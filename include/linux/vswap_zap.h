@@ -6,9 +6,8 @@
 #include <linux/types.h>
 
 /*
- * Charges of the slots of one cgroup that were freed while a page table is
- * unmapped. They are uncharged together. The references that the slots had to the
- * cgroup id are put then, too, not before.
+ * Charges of slots of one cgroup that zapping a page table has freed. They are
+ * uncharged together. Only then are the slots' references to the cgroup id put.
  */
 struct vswap_zap {
 	unsigned short id;		/* id of the cgroup */

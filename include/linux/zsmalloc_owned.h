@@ -18,8 +18,8 @@
  *		+--------------------------------+--------------+-+
  *
  * The lowest bits of the word belong to the owner, which may change them at any
- * time, by compare-and-exchange of the whole word. Only zsmalloc makes other
- * changes, except before zsmalloc knows of the word.
+ * time, by compare-and-exchange of the whole word. Once the object in a word
+ * was unpinned, only zsmalloc makes other changes, until the object is freed.
  *
  * A new object is *pinned*: zsmalloc does not move it. The owner writes the
  * place into a word, and unpins the object. From then on, and until the object

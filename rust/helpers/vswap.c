@@ -183,7 +183,7 @@ __rust_helper void rust_helper_vswap_folio_count_cached(struct folio *folio, boo
 	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, nr);
 }
 
-/* Returns the folio of a page frame, without a reference. May be stale. */
+/* Returns the folio of a page frame. Takes no reference, so it may be stale. */
 MM_HELPER(struct folio *, vswap_pfn_folio, (unsigned long pfn), pfn_folio(pfn))
 
 __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)

@@ -88,7 +88,7 @@ __rust_helper void rust_helper_zswap_swap_cache_free_folio(struct folio *folio)
 
 /* Events */
 
-/* Counts for the system, and for the cgroup that @folio is charged to. */
+/* Counts the loaded pages of @folio, for the system and its memory cgroup. */
 __rust_helper void rust_helper_zswap_folio_count_zswpin(struct folio *folio)
 {
 	unsigned long nr = folio_nr_pages(folio);

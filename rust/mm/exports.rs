@@ -2,8 +2,8 @@
 
 //! The functions that C calls.
 //!
-//! Each function converts its arguments to types that carry the guarantees of the C caller, and
-//! calls safe code.
+//! Most functions convert their arguments to types that carry the guarantees of the C caller, and
+//! call safe code.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 mod swapin;

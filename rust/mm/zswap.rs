@@ -60,8 +60,9 @@
 //!   for the slot (`EEXIST`), or has freed the slot (`ENOENT`). If it succeeds, writeback owns the
 //!   right to the slot (see `ffi::folio`), and reads the word again. If the word differs, the page
 //!   was freed or replaced meanwhile. The comparison ignores the place, because zsmalloc may have
-//!   moved the object. So an equal word can belong to a newer page that has lost its second
-//!   chance, too. Writing back the newer page is correct, because it is the page of this slot.
+//!   moved the object. So an equal word can belong to a newer page, if the clock hand has cleared
+//!   its referenced bit, too. Writing back the newer page is correct, because it is the page of
+//!   this slot.
 //!   A fault on the page finds writeback's folio and waits for its lock. If writeback has failed
 //!   and removed the folio, the task repeats the fault.
 //! - *The clock hand against a change of the word.* The hand does not hold the cluster lock. It
@@ -89,8 +90,8 @@
 //!   the nearest live ring of an ancestor. A store that adds a member to a ring checks afterwards
 //!   whether the ring is dead. If it is, the store moves the members itself. Charges follow the
 //!   cgroup to its parent (`obj_cgroup`).
-//! - *CPU hotplug.* A pool has a compression context for each CPU that was online since the pool
-//!   was created. A task keeps using the context that it locked.
+//! - *CPU hotplug.* A pool has a compression context for each CPU that is or was online while the
+//!   pool exists. A task keeps using the context that it locked.
 //! - *The first store against initialization.* A store fails while there is no current pool. The
 //!   initialization sets the current pool after everything else that a store uses.
 

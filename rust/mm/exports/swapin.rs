@@ -127,7 +127,8 @@ c_exports! {
     }
 
     /// Returns true if readahead must skip a neighbour: no device has its data, and the policy and
-    /// its switch `bypass` are on. Counts the skip.
+    /// its switch `bypass` are on. Never skips a physical entry before zswap is first enabled.
+    /// Counts the skip.
     fn vswap_rs_swapin_skip(entry: HeldEntry<'_> = bindings::swp_entry_t) -> bool {
         plan::skips(entry)
     }

@@ -85,7 +85,7 @@ use kernel::{
 unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info {
     match Directory::find(offset / SLOTS).or_else(|| Directory::find(0)) {
         Some(cluster) => cluster.as_ci(),
-        // Not reached, because cluster 0 exists once vswap is set up.
+        // Only before vswap is set up, because cluster 0 exists from then on.
         None => core::ptr::null_mut(),
     }
 }
@@ -202,9 +202,9 @@ c_exports! {
         folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
     }
 
-    /// Returns true if a folio is large and has virtual slots, if its cgroup and all ancestors
-    /// allow zswap writeback, and if suspend or hibernation allows I/O. The pages of such a folio
-    /// may be written to a device one by one.
+    /// Returns true if a folio is large and has virtual slots, and may be written to a device now.
+    /// For that, its cgroup and all ancestors must allow zswap writeback, or zswap is disabled.
+    /// Suspend or hibernation must allow I/O. The caller may write the pages one by one.
     fn vswap_rs_may_split(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| {
             let large = folio.nr_pages() != 1 && !device::suspended();

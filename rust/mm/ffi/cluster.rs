@@ -230,7 +230,8 @@ impl Cluster {
 
     /// Returns the folio that the swap cache has for a slot, with a reference. Returns `None` if
     /// the swap cache has no folio for the slot. Does not take the lock.
-    // Out of line, so that a fault that finds no folio saves no registers for this function.
+    // Out of line, because the caller has tested the word. So a fault at a slot without a folio
+    // does not save the registers that this function needs.
     #[inline(never)]
     pub(crate) fn cached_folio(&self, off: u32) -> Option<FolioRef> {
         lookup::cached(
@@ -386,7 +387,8 @@ impl<'g> LockedCluster<'g> {
         let Some(count) = counts.and_then(|counts| counts.get(off as usize)) else {
             return false;
         };
-        // As in `try_word()`, test the condition only once.
+        // As in `try_word()`, avoid `Option::inspect()`, with which the result of `f` would be
+        // tested twice.
         let Some(new) = f(count.get()) else {
             return false;
         };

@@ -335,10 +335,10 @@ c_functions! {
     safe fn type_to_bind(order: Order) -> c_int = vswap_bindable_type;
 }
 
-/// Returns the type of a device for a bound cluster for folios of `order`: it has a free cluster
-/// to bind, or bound clusters with free slots. Takes devices in turn. Returns `None` if C's
-/// allocator must find device slots instead (see `vswap_bindable_type()`), or if the order is too
-/// large. Takes swap_avail_lock.
+/// Returns the type of the device that folios of `order` should get a bound cluster of. The device
+/// has a free cluster to bind, or bound clusters with free slots. Takes devices in turn. Returns
+/// `None` if C's allocator must find device slots instead (see `vswap_bindable_type()`), or if the
+/// order is too large. Takes swap_avail_lock.
 pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         return None;
@@ -416,9 +416,8 @@ pub(crate) fn used_slots() -> i64 {
     (nr_total().load(Relaxed) as i64).wrapping_sub(free_slots())
 }
 
-/// Returns how many device slots back virtual slots. Sums the counters of all types, because both
-/// callers need a total. They relate it to [`used_slots`], or to the number of virtual slots in
-/// use. The counter of a type without a device is 0.
+/// Returns how many device slots back virtual slots. Sums the counters of all types. The counter
+/// of a type without a device is 0.
 ///
 /// There is no counter of the total, because each allocation and free of a device slot would
 /// update it. Neither a fault nor a store to a zswap pool with room calls this function.
@@ -538,15 +537,15 @@ impl Owned<'_> {
         (self.offset, self.voffset) = (0, 0);
     }
 
-    /// Returns the slots after the last ones, first the device slot, if they are in a bound
-    /// cluster and the device slot has data. Takes no lock, and does not call C, so it is faster
-    /// than `next_slot()`.
+    /// Returns the device slot and the virtual slot that follow the last ones found, if they are
+    /// in bound clusters and this device slot has the data of this virtual slot. Takes no lock and
+    /// does not call C, so it is faster than `next_slot()`.
     #[inline]
     fn adjacent(&self) -> Option<(u32, usize)> {
         let (offset, voffset) = (self.offset.wrapping_add(1), self.voffset.wrapping_add(1));
         let (cluster, off) = find(voffset)?;
-        // Only C finds the first slot of a cluster, because it follows the record in the device
-        // cluster, which may be corrupt.
+        // Leave the first slot of a cluster to C, which finds it by the owner that the device
+        // cluster records. Otherwise a corrupt owner would go unnoticed.
         let slot = cluster.find_device(off).filter(|_| off != 0)?;
         (slot.ty() == self.ty && slot.offset() == offset).then_some((offset, voffset))
     }
@@ -568,13 +567,14 @@ c_owned! {
 #[cfg(CONFIG_DEBUG_VM)]
 c_functions! {
     // C returns NULL for an entry of a device that is not on, and vswap_si for a virtual entry.
-    // C puts no reference to vswap_si.
+    // `put_swap_device()` ignores vswap_si.
     safe fn hold(entry: SwapEntry) -> Option<DeviceRef> = get_swap_device;
     /// Corrupts the owner of the first bound cluster of a device, for tests of the checks. If no
     /// cluster is bound, corrupts the first reverse map word. A second call repairs it. Returns
     /// false, and changes nothing, if there is neither, or if it is gone once its cluster is
     /// locked.
-    // Other code accepts any owner and any word, and leaks the slots of one that is wrong.
+    // Safe, because all readers of an owner or a reverse map word accept any value. They leak the
+    // slots whose owner or word is wrong.
     pub(crate) safe fn corrupt(device: &Owned<'_>) -> bool = vswap_corrupt;
 }
 

@@ -638,7 +638,7 @@ impl<'a> SwapFolio<'a> {
 
     c_methods! {
         /// Returns true if the folio is large, clean and not anonymous. Such a folio was read by a
-        /// fault, and no fault has mapped it, or it is a shmem folio whose data is in swap, too.
+        /// fault and not mapped yet, or is a shmem folio whose data is still in swap.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_large_unused(&self) -> bool = vswap_folio_large_unused;
         /// Returns true if the folio is uptodate.

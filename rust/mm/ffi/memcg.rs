@@ -400,8 +400,8 @@ impl Refusals {
         age.max(0) as u64
     }
 
-    /// Counts a refused page, if [`rules::is_counted`] for `size`, the number of pages of the
-    /// cgroup. Records the time and `size`.
+    /// Counts a refused page, unless the count is high enough for a cgroup with `size` pages: see
+    /// [`rules::is_counted`]. Records the time and `size`.
     pub(crate) fn add_refused(&self, size: u64) {
         if rules::is_counted(self.refused.load(Relaxed), size) {
             self.refused.add(1, Relaxed);

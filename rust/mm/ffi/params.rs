@@ -344,7 +344,7 @@ impl ShrinkControl<'_> {
         self.raw.nr_to_scan
     }
 
-    /// Sets the number of pages to scan, after a scan to those that are left.
+    /// Sets the number of pages to scan. After a scan, this is how many pages it has left over.
     pub(crate) fn set_nr_to_scan(&mut self, nr: usize) {
         self.raw.nr_to_scan = nr;
     }

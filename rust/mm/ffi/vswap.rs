@@ -179,7 +179,8 @@ impl<'a> NewSwap<'a> {
     }
 
     /// If the folio has one page, returns `self` with the constant 1 as the number of pages, so
-    /// that the compiler drops the loops. If the folio is large, returns `self` as `Err`.
+    /// that the compiler drops the callers' loops over pages. If the folio is large, returns
+    /// `self` as `Err`.
     #[inline(always)]
     pub(crate) fn single(self) -> Result<Self, Self> {
         if self.nr == 1 {
@@ -229,7 +230,7 @@ impl<'a> NewSwap<'a> {
 }
 
 /// A locked folio that was just added to the swap cache for virtual slots. `vswap_alloc_folio()`
-/// needs this value to return 0 to C.
+/// returns 0 to C only if it has this value.
 ///
 /// # Invariants
 ///
@@ -708,7 +709,8 @@ impl SlotUsage {
         used_slots().load(Relaxed).max(0) as usize
     }
 
-    /// Stores half of the maximum number of slots for C, which tests whether more are in use.
+    /// Stores half of the maximum number of slots for C's `vswap_full()`, which tests whether at
+    /// least this number of slots is in use.
     pub(crate) fn set_max(slots: usize) {
         let half = half_max();
         // Write it only if it changed, because other CPUs read it often.

@@ -786,7 +786,7 @@ mod tests {
         cluster.lock().lend().add_backing_table(one);
         let first = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         let second = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
-        // A promise that would make the count wrap to 0 is refused.
+        // A promise for which the count of words would overflow is refused.
         assert!(cluster.lock().lend().reserve(u32::MAX).is_none());
         assert!(cluster.lock().lend().reserve(u32::MAX - 1).is_none());
         assert!(cluster.lock().any_backed());
@@ -825,8 +825,8 @@ mod tests {
         Ok(())
     }
 
-    /// This must also be so if vswap was never on. Then `swp_is_virtual()` returns false for each
-    /// entry.
+    /// Also runs if vswap was never on. Then `swp_is_virtual()` returns false for each entry, and
+    /// `try_reclaim()` must do nothing.
     #[test]
     fn a_slot_without_a_folio_is_not_reclaimed() -> Result {
         setup()?;

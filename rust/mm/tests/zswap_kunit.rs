@@ -211,7 +211,8 @@ mod tests {
         Ok(())
     }
 
-    /// Calls these functions also if zswap was never set up. Then they must do nothing.
+    /// Also runs if zswap was never set up. Then `queue_shrink()` and `NewMember::alloc()` must do
+    /// nothing.
     #[test]
     fn members_and_the_worker_need_the_setup() -> Result {
         params::queue_shrink();
