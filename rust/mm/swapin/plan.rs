@@ -55,8 +55,8 @@ const BY_DEVICE: usize = bindings::VSWAP_PLAN_DEVICE as usize;
 
 /// Returns how many neighbours of its page a fault may map, if they are in the swap cache: as many
 /// as readahead reads with the page. The number is negative for neighbours at lower addresses.
-/// `armed` is true if userfaultfd needs a fault for each page. Returns 0 then, if a switch is off,
-/// or if the page continues no sequence of faults.
+/// `armed` is true if userfaultfd needs a fault for each page. Returns 0 if `armed` is true, if
+/// the switch `enabled` or `map_around` is off, or if the page continues no sequence of faults.
 pub(crate) fn neighbours(fault: &Fault<'_>, armed: bool) -> i32 {
     if armed || !fault::is_enabled() || !fault::map_around() {
         return 0;
@@ -129,8 +129,8 @@ fn without_policy(fast: bool) -> usize {
 }
 
 /// Returns the plan for a fast device: all orders that the sysfs switches allow. Ignores the
-/// history of faults, because no fault can tell whether the rest of the folio will be used. If the
-/// rest is used, single pages cost 3 to 5 times as much as one large folio.
+/// history of faults. Even if only one page of each folio was used so far, the others may be used
+/// later. Then single pages cost 3 to 5 times as much as one large folio.
 fn by_device() -> usize {
     if !fault::large() {
         return SINGLE;

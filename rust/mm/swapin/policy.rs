@@ -4,7 +4,8 @@
 //!
 //! [`plan`] gets the evidence about a fault or a file access, and returns a plan and a [`Record`].
 //! The record is a 64-bit word for each mapping or file, which carries the history of faults from
-//! one fault to the next. For most faults, [`by_devices`], [`by_source`] and [`alone`] return the
+//! one fault to the next. The records are in a table that is indexed by a hash, so two mappings or
+//! files may share one. For most faults, [`by_devices`], [`by_source`] and [`alone`] return the
 //! same decision as [`plan`] from less evidence. `swapin::plan` gathers the evidence, and C
 //! executes the plan. If page tables differ or memory is short, C can make a folio smaller than
 //! planned, but never larger.
@@ -16,8 +17,9 @@
 //!   without readahead. If a neighbour may be on a slow device and the last faults were adjacent, C
 //!   still reads ahead.
 //! - *Fast devices.* Until zswap is first enabled, pages on a device with synchronous I/O are
-//!   swapped in as in C: a folio is as large as allowed. No fault can tell whether the rest of it
-//!   will be used. If the rest is used, single pages cost 3 to 5 times as much as one large folio.
+//!   swapped in as in C: a folio is as large as allowed. Even if only one page of each folio was
+//!   used so far, the others may be used later. Then single pages cost 3 to 5 times as much as one
+//!   large folio.
 //! - *Folio size.* Otherwise a large folio needs evidence of locality, because it brings in pages
 //!   that no fault asked for. Evidence is a sequence of faults, recent use of the pages next to
 //!   this one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
@@ -228,7 +230,8 @@ impl Record {
         self.get(RUNS) >= self.need()
     }
 
-    /// Returns true if the last fault was adjacent to the folio swapped in before it.
+    /// Returns true if the last fault was adjacent to the folio swapped in before it, or repeated
+    /// such a fault.
     #[inline]
     pub const fn is_adjacent(self) -> bool {
         self.get(RUNS) != 0
@@ -246,8 +249,8 @@ impl Record {
         page.wrapping_sub(self.page()) & PAGE_MASK < self.nr_pages()
     }
 
-    /// Returns the direction of the sequence that ends at `page`, or `None` if `page` is not its
-    /// last fault.
+    /// Returns the direction of the sequence of faults that ends at `page`. Returns `None` if
+    /// `page` is not in the folio swapped in last, or if the last fault is part of no sequence.
     #[inline]
     pub fn direction(self, page: u64) -> Option<Direction> {
         (self.contains(page) && self.is_adjacent()).then_some(if self.is_down() {
@@ -370,7 +373,7 @@ pub struct Evidence {
     pub file: bool,
     /// True if zswap pages and zero pages are swapped in without readahead.
     pub bypass: bool,
-    /// True if zswap was ever enabled.
+    /// True if zswap may have stored pages.
     pub zswap: bool,
 }
 
@@ -388,7 +391,7 @@ pub struct Limits {
 pub trait Inquiry {
     /// Counts pages that are mapped with the accessed bit set, among the [`NEAR`] pages on one
     /// side of the page: above it if the faults go `down`, otherwise below it. Starts at the
-    /// lowest address, and stops at the first other page.
+    /// lowest address, and stops at the first page that is not mapped with this bit set.
     fn near(&mut self, down: bool) -> u32;
 
     /// Returns the orders that are allowed for a folio here.

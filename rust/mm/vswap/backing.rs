@@ -165,7 +165,7 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
 }
 
 /// Uncharges the device slot that a zswap entry has replaced as the backing of a slot, and frees
-/// the device slot. In a bound cluster, the device slot is idle already.
+/// the device slot. A device slot of a bound cluster is idle already: see [`Backed::Bound`].
 #[inline]
 pub(crate) fn replace(device: Option<Backed>, id: u16) {
     if let Some(device) = device {
@@ -232,8 +232,8 @@ fn any_phys(slots: &FolioSlots<'_>, is: impl Fn(PhysSlot) -> bool) -> bool {
 }
 
 /// Returns true if the backing of the slots of a locked folio must not change: a device backs one
-/// of them, and suspend or hibernation does not allow I/O. A hibernation image may name the device
-/// slot.
+/// of them, and suspend or hibernation does not allow I/O. The backing stays, because a
+/// hibernation image may name the device slot.
 pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
     device::suspended() && any_phys(slots, |_| true)
 }

@@ -78,8 +78,8 @@ const DEFAULT: usize = usize::MAX;
 /// The maximum number of clusters with tables, as set by `max_slots` in sysfs, or [`DEFAULT`].
 static MAX_CLUSTERS: Atomic<usize> = Atomic::new(DEFAULT);
 
-/// Returns the maximum number of clusters with tables. This is [`MAX_CLUSTERS`], or less if the
-/// directory is smaller. Also updates C's `vswap_half_max`.
+/// Returns the maximum number of clusters with tables: the limit that [`MAX_CLUSTERS`] says, or
+/// less if the directory is smaller. Also updates C's `vswap_half_max`.
 pub(crate) fn limit() -> usize {
     let max = match MAX_CLUSTERS.load(Relaxed) {
         // Computed each time, because memory may be added or removed.
@@ -174,9 +174,9 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
 /// looks random.
 ///
 /// Without this check, reclaim would compress all pages of a cgroup, even if none gets smaller.
-/// Returns false while the tried count is below [`rules::FEW_TRIED`], and then for about one page
-/// in 256. Also returns false if a refused page can go to a device. If the result is true and this
-/// task is in reclaim, counts the page as refused: see [`rules::is_counted`].
+/// Returns false while the tried count is below [`rules::FEW_TRIED`], and from then on for about
+/// one page in 256. Also returns false if a refused page can go to a device. If the result is true
+/// and this task is in reclaim, counts the page as refused: see [`rules::is_counted`].
 pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
     let (tried, refused) = (refusals.tried.load(Relaxed), refusals.refused.load(Relaxed));

@@ -59,8 +59,8 @@ use kernel::{
 static FILES: SetOnce<Pin<KBox<debugfs::Scope<()>>>> = SetOnce::new();
 
 /// Creates the files in debugfs. A read of `check` runs the checks, and a write to `plant`
-/// corrupts a table. `nofs` is a bit mask of swap types, which are then treated as if their
-/// devices had `SWAP_OPS_F_REQUIRE_NOFS`. Returns `ENOMEM` if there is no memory. May sleep.
+/// corrupts a table. `nofs` is a bit mask of swap types. Devices of these types are treated as if
+/// they had `SWAP_OPS_F_REQUIRE_NOFS`. Returns `ENOMEM` if there is no memory. May sleep.
 pub(crate) fn show() -> Result {
     type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
 

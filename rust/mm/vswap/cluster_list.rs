@@ -81,10 +81,12 @@ pub(crate) enum Refill {
 
 impl Lists {
     /// Records `state` as the list of a locked cluster with tables. Moves the cluster to the front
-    /// of that list, or off its list if `state` is that of no list. The front, because a cluster
-    /// that comes here is mostly fuller than those on the list, and allocating from it first lets
-    /// the others become empty. Warns and does nothing for [`ListState::Free`], for a cluster
-    /// without tables, and for a cluster whose order is too large.
+    /// of that list. If `state` stands for no list, removes the cluster from its list instead.
+    /// Warns and does nothing for [`ListState::Free`], for a cluster without tables, and for a
+    /// cluster whose order is too large.
+    ///
+    /// The cluster is mostly fuller than those on the list. CPUs take clusters from the front, so
+    /// the other clusters can become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order();
         // Refuse the free list, because `put_spare()` puts a cluster without tables on it.

@@ -4,10 +4,10 @@
 //! slot.
 //!
 //! This file raises the swap count of a slot, in the swap table word or in the extend table. It
-//! moves a count that does not fit in the word to the extend table, and back. Of the functions
-//! that drop counts, it has only the one for the extend table. The others are in
-//! `cluster/free.rs`, because a task that drops the last count of a slot without a folio in the
-//! swap cache gets the right to free the slot.
+//! moves a count that does not fit in the word to the extend table, and back. It drops only counts
+//! that are in the extend table. The files in `cluster/` drop counts in words, because a task that
+//! drops the last count of a slot without a folio in the swap cache gets the right to free the
+//! slot.
 
 #![forbid(unsafe_code)]
 

@@ -87,9 +87,10 @@ pub(crate) struct BackKey(());
 
 const KEY: BackKey = BackKey(());
 
-/// What the steps above have reserved so far for the virtual slots of a folio: backing words, a
-/// charge as swap, and device slots, which no backing word names yet. Dropping the value frees the
-/// device slots, uncharges them, and releases the promise of backing words.
+/// What steps 1 to 3 (see [the module](self)) have reserved so far for the virtual slots of a
+/// folio: backing words, a charge as swap, and device slots, which no backing word names yet.
+/// Dropping the value frees the device slots, uncharges them, and releases the promise of backing
+/// words.
 #[must_use]
 pub(crate) struct SlotReservation {
     cluster: &'static Cluster,

@@ -39,7 +39,7 @@
 //!
 //! Control:
 //!
-//! - `mode`: turns vswap on and off, and drains it.
+//! - `mode`: turns vswap on and off. Drains it: swaps in all pages that have virtual entries.
 //!
 //! Counts:
 //!

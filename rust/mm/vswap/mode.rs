@@ -57,7 +57,7 @@ pub(crate) fn switch(setup: &Setup<'_>, on: bool) -> Result {
 pub(crate) fn drain(setup: &Setup<'_>) -> Result {
     let was_on = vswap::is_on();
     setup.set_on(false);
-    // Wait for allocations that have not seen the new mode, so that the walk finds their slots.
+    // Wait for allocations that have not seen the new mode, so that `unuse()` finds their slots.
     slot_alloc::quiesce();
     let result = setup.unuse();
     if result.is_err() {

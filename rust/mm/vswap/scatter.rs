@@ -83,7 +83,7 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
         if !cluster.peek_idle() {
             continue;
         }
-        // First try without memory, because a cluster without data on the device needs none.
+        // Do not allocate memory first, because a cluster without data on the device needs none.
         if cluster.lock().lend().scatter(&mut memory) {
             return true;
         }

@@ -10,9 +10,10 @@
 //! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left
 //! ([`Unpinned`]), the slot is freed under the lock of the cluster: its word becomes null, and its
 //! cgroup id and its backing are removed. An object in zsmalloc is freed, too. The slot can then
-//! be allocated again. The device slots of a bound cluster become idle under the lock. Other
-//! device slots and empty zspages are freed, and references to a zswap pool are put, after the
-//! unlock. A [`FreedBacking`] keeps one run of device slots and references to one pool until then.
+//! be allocated again. The device slots of a bound cluster become idle under the lock: C counts
+//! them as free. Other device slots and empty zspages are freed, and references to a zswap pool are
+//! put, after the unlock. A [`FreedBacking`] keeps one run of device slots and references to one
+//! pool until then.
 //! A second run or pool replaces the first one, which is freed at once, under the lock. If C has
 //! taken the lock, everything is freed under the lock.
 

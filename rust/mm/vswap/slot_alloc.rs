@@ -12,8 +12,8 @@
 //! If as many clusters have tables as [`capacity::limit`] allows, or if there is no memory for
 //! tables, a folio of order 0 gets a free slot of any cluster of the same kind. The cluster may be
 //! for a higher order. An unbound cluster may also be one that another CPU allocates from. From
-//! then on, this CPU allocates from the cluster for order 0. Otherwise each huge page with one
-//! page still swapped out would block the free slots of its other pages.
+//! then on, this CPU allocates from the cluster for order 0. Without this fallback, each huge page
+//! with one page still swapped out would block the free slots of its other pages.
 //!
 //! A cluster that is *bound* to a device cluster has a device slot for each of its slots. A folio
 //! that zswap will not take gets its slots in a bound cluster if possible, together with the

@@ -71,7 +71,7 @@ pub(super) fn pieces(start: u32, nr: u32) -> impl Iterator<Item = (usize, u64)> 
             return None;
         }
         let bit = at & u64::BITS.wrapping_sub(1);
-        // At least 1, so the shift below leaves that many bits.
+        // `len` is at least 1, so the shift below is by less than 64, and leaves `len` bits.
         let len = left.min(u64::BITS.wrapping_sub(bit));
         let mask = u64::MAX.wrapping_shr(u64::BITS.wrapping_sub(len));
         let piece = ((at >> WORD_SHIFT) as usize, mask.wrapping_shl(bit));

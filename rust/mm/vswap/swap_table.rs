@@ -406,8 +406,8 @@ impl State {
     /// Returns the state with one swap count less in the word. If the swap cache has no folio for
     /// the slot, the slot becomes free with its last swap count.
     ///
-    /// C: `__swap_cluster_put_entry()`. For the last count, the part of
-    /// `swap_put_entries_cluster()` that frees the slot instead.
+    /// C: `__swap_cluster_put_entry()`. For the last count: `swap_put_entries_cluster()`, which
+    /// frees the slot.
     ///
     /// # Errors
     ///
@@ -692,7 +692,7 @@ impl PhysSlot {
 /// count nor a zero flag. C's predicates say that it is not null, shadow, folio, bad or countable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rmap {
-    /// The slot has no reverse map word. PTEs and shmem entries name the slot directly, or only a
+    /// The word names no virtual slot. PTEs and shmem entries name the slot directly, or only a
     /// folio in the swap cache pins it, or it is free, or it must not be used.
     Direct(State),
     /// The slot backs this virtual slot.

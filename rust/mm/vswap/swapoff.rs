@@ -96,10 +96,9 @@ pub(crate) fn unuse(mut leaving: Leaving<'_>) -> Result<Left<'_>> {
         // Another task may be ending a binding under the lock of the virtual cluster. Wait for
         // this task.
         slot_alloc::quiesce();
-        // If a cluster is still bound, the device cluster records a wrong virtual cluster, because
-        // the record is corrupt. `left()` fails, so that the device is not freed, because a
-        // virtual cluster uses it. (If the device cluster had data, the loop above would end only
-        // by a signal.)
+        // If a device cluster is still bound, its record of the virtual cluster is corrupt. A
+        // virtual cluster still uses the device, so `left()` fails, and swapoff does not free the
+        // device. (If the device cluster had data, the loop above would end only by a signal.)
         warn_on_once!(owned.is_bound());
     }
     leaving.left()

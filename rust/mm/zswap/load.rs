@@ -91,7 +91,7 @@ fn load_large(folio: &mut UnreadFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Returns true if zswap has one of the pages, or if the word of one is corrupt.
+/// Returns true if zswap has any of the pages, or if the word of any of them is corrupt.
 fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
     pages.any(|n| {
         folio

@@ -25,12 +25,11 @@
 //!
 //! To set the bit of its slot, a store holds the cluster lock. It waits for a ring lock only if it
 //! moves a member without bits from one ring to another, or if the cgroup of the ring was removed.
-//! It does not read the seat of a member that had bits before. The hand removes members without
-//! bits from the ring, so that it passes over them only once. [`fill`] and [`park`] resolve the
-//! race between a store and the hand. The store changes the bits, then reads the seat. The hand
-//! changes the seat, then reads the bits. So the store sees the new seat, or the hand sees the new
-//! bits, or both. The task that changes the seat from [`Seat::Free`] to [`Seat::On`] puts the
-//! member on that ring.
+//! The hand removes members without bits from the ring, so that it passes over them only once.
+//! [`fill`] and [`park`] resolve the race between a store and the hand. [`fill`] changes the bits,
+//! then reads the seat, unless the member had bits before. [`park`] changes the seat, then reads
+//! the bits. So the store sees the new seat, or the hand sees the new bits, or both. The task that
+//! changes the seat from [`Seat::Free`] to [`Seat::On`] puts the member on that ring.
 //!
 //! A member is freed with its table, when none of its slots has a bit. Before that, [`retire`]
 //! sets its seat to [`Seat::Gone`]. Otherwise a hand that is still in [`park`] could put the

@@ -964,8 +964,9 @@ impl FreeBatch {
         self.put();
     }
 
-    /// Puts the references and frees the zspages, so that the batch is empty. A drop does so, too,
-    /// but by a call. A caller that has mostly freed an object calls this function instead.
+    /// Puts the references and frees the zspages, so that the batch is empty. Dropping the value
+    /// does so, too, but out of line. A caller whose batch is rarely empty calls this inlined
+    /// function instead.
     #[inline(always)]
     pub(crate) fn put(&mut self) {
         let Some(pool) = self.pool.take() else {

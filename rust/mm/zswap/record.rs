@@ -202,8 +202,8 @@ impl Record {
     }
 
     /// Returns true if the word of a slot names a stored page. Returns `None` if the word is
-    /// corrupt: it has the tag of a record but is none, or it has no tag, is not 0, and belongs to
-    /// a physical slot. Only the word of a virtual slot can name a device slot.
+    /// corrupt: it has the tag of a record but is no valid record, or it belongs to a physical
+    /// slot and has no tag, but is not 0. Only the word of a virtual slot can name a device slot.
     #[inline]
     pub fn is_in(word: u64, is_virtual: bool) -> Option<bool> {
         if Self::is_tag(word) {

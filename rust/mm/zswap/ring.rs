@@ -211,8 +211,8 @@ impl RingState {
 
     c_methods! {
         /// Sets the shrinker bit of the cgroup and node, so that reclaim calls the zswap shrinker.
-        // C uses the shrinker. It is registered, because members exist only after that, and this
-        // is called when the ring gets a member.
+        // C uses the shrinker, which is registered: this is called when the ring gets a member,
+        // and C allocates members only after it has registered the shrinker.
         safe fn tell_filled(&self) = zswap_ring_filled;
         // Takes the ring lock while the caller holds the lock of a descendant's ring.
         safe fn lock_nested(&self) = zswap_ring_lock_nested;

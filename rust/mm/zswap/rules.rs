@@ -112,8 +112,8 @@ pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
 }
 
 /// Returns true if another refused page is to be counted for a memory cgroup with `size` pages.
-/// The refused count grows to `size`, and goes on while [`is_tried`] is true for it, because each
-/// later page would be compressed then.
+/// The refused count grows to `size`, but does not stop at a value for which [`is_tried`] is true.
+/// Otherwise zswap would compress each later page without looking at its content first.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn is_counted(refused: u64, size: u64) -> bool {

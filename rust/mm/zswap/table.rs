@@ -97,8 +97,8 @@ pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
 /// Number of slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
 static_assert!(matches!(SLOTS.checked_rem(GROUP as usize), Some(0)));
-/// The largest count of words (`nr`) that [`LockedTable::promise`] leaves in a table. Afterwards,
-/// the word of each slot can still be put into use, and the count does not wrap.
+/// The largest count of words (`nr`) that [`LockedTable::promise`] leaves in a table. The count
+/// does not wrap even if the word of each slot is put into use after that.
 #[cfg(CONFIG_RUST_VSWAP)]
 const MOST_PROMISED: u32 = u32::MAX - SLOTS as u32;
 
@@ -276,7 +276,8 @@ impl<'a> Ci<'a> {
         !self.cell().load(Relaxed).is_null()
     }
 
-    /// Locks the cluster. Leaves interrupts enabled, because no interrupt handler takes this lock.
+    /// Locks the cluster. Leaves interrupts enabled, because no interrupt handler waits for this
+    /// lock.
     #[inline]
     fn lock(self) -> Guard<'a> {
         Guard(self, self.head().lock.lock())

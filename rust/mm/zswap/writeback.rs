@@ -148,7 +148,8 @@ fn read<'h, 'p>(
     compress::decompress::<false>(met.slot, held, page)
 }
 
-/// The pages of a run, to be written back together. A run is large, so it is not moved.
+/// The pages of a run, to be written back together. Functions take it by reference, because it is
+/// large.
 struct Run {
     pages: [Option<Met>; MOST],
     len: usize,

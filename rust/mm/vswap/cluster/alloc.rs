@@ -194,7 +194,7 @@ impl<'g> Cleared<'g> {
             return None;
         }
         let list = own.list;
-        // Search only for a cluster that a free run moves to the partial list.
+        // Skip the search for a free run unless one would move the cluster to the partial list.
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = cluster.used().wrapping_sub(nr);
         cluster.cluster().shared().used.0.store(used, Relaxed);

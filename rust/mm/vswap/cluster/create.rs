@@ -44,9 +44,9 @@ impl Spare {
                 return None;
             }
         };
-        // Publish under the lock of the lists. `quiesce()` takes that lock after the mode was
-        // changed, and then visits all clusters. So it finds this cluster, or this task sees the
-        // new mode.
+        // Publish under the lock of the lists. `slot_alloc::quiesce()` takes that lock after the
+        // mode was changed, and then visits all clusters. So it finds this cluster, or this task
+        // sees the new mode.
         let lists = Lists::lock();
         let spare = new.publish();
         drop(lists);

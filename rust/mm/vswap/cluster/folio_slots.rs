@@ -151,9 +151,9 @@ impl LockedSlots<'_> {
         self.slots.cluster.find_device(self.slots.start)
     }
 
-    /// Removes the backing of the slots, which leaves zero flags as they are. Frees the zswap
-    /// entries by way of `freed`. Calls `f` with each removed backing. Only the folio has the data
-    /// of these slots then.
+    /// Removes the backing of the slots, and does not change their zero flags. Frees the zswap
+    /// entries by way of `freed`. Calls `f` with each removed backing. Afterwards, only the folio
+    /// has the data of slots that had a backing.
     #[inline]
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
         let slots = OwnedSlots::of_folio(self);

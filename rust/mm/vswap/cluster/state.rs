@@ -50,9 +50,9 @@ pub(super) mod free;
 pub(crate) struct SwapWord(Atomic<u64>);
 
 impl SwapWord {
-    /// Reads the word. Relaxed ordering is enough also for a reader without the lock. The only
-    /// such reader that needs an order is a lookup, which takes a reference to the folio, and that
-    /// is fully ordered: see `lookup`.
+    /// Reads the word. Relaxed ordering is enough, also without the lock. Of the readers without
+    /// the lock, only a lookup needs an order. It gets that by taking a reference to the folio,
+    /// which is fully ordered: see `lookup`.
     #[inline]
     pub(super) fn load(&self) -> u64 {
         self.0.load(Relaxed)
@@ -191,7 +191,7 @@ impl LockedCluster<'_> {
         self.with_table(|table| table.id(off))
     }
 
-    /// Records the memory cgroup id of the slots from `off` on, one for each reference. The slots
+    /// Records the id of `ids` in the slots from `off` on, one slot for each reference. The slots
     /// take over the references.
     #[inline]
     pub(crate) fn set_ids(&mut self, off: u32, ids: IdRefs) {

@@ -259,10 +259,12 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
 }
 
 /// Checks that a folio of `nr` pages can be added to the swap cache for the aligned slots around
-/// `off`. Returns the errors of [`may_add_page`] for slot `off`. Returns `EBUSY` if only a smaller
-/// folio may fit, because another of the slots has a folio or no swap count, or because the slots
-/// differ in zero flag, kind of backing or, with `with_id`, cgroup, or their device slots are not
-/// one run on a block device.
+/// `off`. Returns the errors of [`may_add_page`] for slot `off`. Returns `EBUSY`, because only a
+/// smaller folio may fit, in these cases:
+///
+/// - Another of the slots has a folio, or its swap count is 0.
+/// - The slots differ in the zero flag, in the kind of backing or, with `with_id`, in the cgroup.
+/// - Device slots back them, but these are not one run on a block device.
 pub(crate) fn may_add(
     cluster: &LockedCluster<'_>,
     off: u32,
