@@ -229,8 +229,13 @@ class Splats(unittest.TestCase):
            "sleeping function called from invalid context", "scheduling while atomic: x/1/0x2",
            "held lock freed!", "rcu: INFO: rcu_preempt self-detected stall on CPU",
            "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks: {}",
-           "INFO: task x:1 blocked for more than 120 seconds.", "list_add corruption. next",
+           "rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: {",
+           "watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [x:1]", "x: WARNING: y",
+           "INFO: task x:1 blocked for more than 120 seconds.",
+           "INFO: task x:1 blocked in I/O wait for more than 245 seconds.",
+           "INFO: trying to register non-static key.", "list_add corruption. next",
            "list_del corruption, x", "refcount_t: underflow", "bad unlock balance detected!",
+           "refcount_t: saturated; leaking memory.", "kmemleak: 12 new suspected memory leaks",
            "kmemleak: 3 new suspected memory leaks", "double free or corruption",
            "x use-after-free in y", "Bad page state in process x", "Bad page map in process x",
            "rust_kernel: panicked at x", "get_swap_device: Bad swap file entry 3f",
@@ -241,7 +246,8 @@ class Splats(unittest.TestCase):
         "alloc": ("kswapd0: page allocation failure: order:0, mode:0x1",
                   "SLUB: Unable to allocate memory on node -1"),
         "io": ("Read-error on swap-device (254:0:8)", "Write-error on swap-device (254:0:8)",
-               "I/O error, dev vda, sector 8 op 0x0:(READ)"),
+               "I/O error, dev vda, sector 8 op 0x0:(READ)",
+               "I/O error, dev vdb, sector 8 op 0x0:(READ)"),
         "segfault": ("x[1]: segfault at 0 ip 0 sp 0 error 4", "traps: x[1] trap int3 ip:1"),
         "reparent": ("WARNING: at lru_gen_exit_memcg+0x2d2/0x310, CPU#0: kworker/0:0/8",)}
 
@@ -266,6 +272,7 @@ class Splats(unittest.TestCase):
         self.assertEqual(self.lines(
             "Linux version 7.3.4", "kasan: KernelAddressSanitizer initialized",
             "debug: BUGS none", "Lock dependency validator: x", "oom-killer tests begin",
+            "RETBleed: WARNING: Spectre v2 mitigation leaves CPU vulnerable to RETBleed attacks",
             "WARNING: x mitigations=off", "Spectre V2 : WARNING: Spectre is not handled",
             "WARNING: at hrtimer_forward+0x105/0x210, CPU#1: swapper/0/1",
             "Adding 262140k swap on /dev/vda."), [])
@@ -302,6 +309,8 @@ class Splats(unittest.TestCase):
         self.assertEqual(self.lines(must), ["expected oom, which never came"])
         self.assertEqual(self.lines(begin, must, self.PROVOKED["io"][0]),
                          [f"during cgroup: {self.PROVOKED['io'][0]}", never])
+        self.assertEqual(self.lines(begin, must, "VSWAP-EXPECT must io", no, "VSWAP-TEST next"),
+                         [never, never.replace("oom", "io")])
 
     def test_an_unknown_kind(self):
         found = self.lines("VSWAP-TEST cgroup", "VSWAP-EXPECT may ooom", self.PROVOKED["oom"][0])

@@ -30,7 +30,8 @@ SPLATS = re.compile(r"""
   | general\ protection\ fault | possible\ circular\ locking | possible\ recursive\ locking
   | inconsistent\ lock\ state | suspicious\ RCU\ usage | invalid\ wait\ context
   | sleeping\ function\ called | scheduling\ while\ atomic | held\ lock\ freed
-  | self-detected\ stall | detected\ stalls | blocked\ for\ more\ than
+  | self-detected\ stall | detected\ (expedited\ )?stalls
+  | blocked(\ in\ I/O\ wait)?\ for\ more\ than | register\ non-static\ key
   | list_(add|del)\ corruption | refcount_t: | bad\ unlock\ balance
   | kmemleak:\ \d+\ new | double\ free | use-after-free | Bad\ page\ (state|map)
   | rust_kernel:\ panicked
