@@ -600,6 +600,21 @@ class Report(unittest.TestCase):
             guestcoverage.modules("counts")
         self.assertIn("cover was not built", raised.exception.what)
 
+    def test_the_counts_of_all_guests_are_merged_anew(self):
+        run = mock.Mock()
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(common, "CACHE", pathlib.Path(folder)), \
+                mock.patch.object(counters, "tool", lambda name: name), \
+                mock.patch.object(guestcoverage, "run", run):
+            top = counters.counts_folder()
+            top.mkdir(parents=True)
+            for name in ("b.proftext", "a.proftext", "counts"):
+                (top / name).touch()
+            self.assertEqual(guestcoverage.merged(), top / "counts")
+            run.assert_called_once_with(
+                ["profdata", "merge", "-sparse", "-o", top / "counts", top / "a.proftext",
+                 top / "b.proftext"], env=setup.tool_env())
+
     def test_no_counts(self):
         with tempfile.TemporaryDirectory() as folder, \
                 mock.patch.object(common, "CACHE", pathlib.Path(folder)), \
@@ -620,6 +635,11 @@ class Run(unittest.TestCase):
             stage("c", None, "skipped")
             stage.finish(booted.get("ended", True))
 
+        def leaves_counts(*_, **options):
+            new.parent.mkdir(parents=True, exist_ok=True)
+            new.touch()
+            return mock.DEFAULT
+
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
             top = pathlib.Path(folder)
             log = top / "log"
@@ -630,18 +650,18 @@ class Run(unittest.TestCase):
                     (common, "CACHE", top), (build, "ensure", mock.Mock()),
                     (guestcoverage.setup, "ensure", mock.Mock()),
                     (guesttests, "run_all", run_all),
-                    (guest, "boot", mock.Mock(return_value=mock.Mock(
+                    (guest, "boot", mock.Mock(side_effect=leaves_counts, return_value=mock.Mock(
                         log=log, code=0, splats=booted.get("splats", [])))),
                     (guestcoverage, "report", mock.Mock(return_value=code))):
                 patches.enter_context(mock.patch.object(target, name, value))
-            old = counters.counts_folder() / "old.proftext"
+            old, new = (counters.counts_folder() / f"{name}.proftext" for name in ("old", "new"))
             if booted.get("before", True):
                 old.parent.mkdir(parents=True)
                 old.touch()
             output = patches.enter_context(contextlib.redirect_stdout(io.StringIO()))
             result = guestcoverage.main(run_first)
             guestcoverage.setup.ensure.assert_called_once_with()
-            self.assertEqual(old.exists(), not run_first)
+            self.assertEqual((old.exists(), new.exists()), (not run_first, run_first))
             ensured = build.ensure.call_args_list
             kunit = guest.boot.call_args_list
         if run_first:

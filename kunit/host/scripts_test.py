@@ -231,6 +231,8 @@ class Machines(unittest.TestCase):
         self.assertEqual(self.after(command, "-cpu"), ["max,la57=off"])
         self.assertEqual(self.after(command, "-device"),
                          ["virtio-blk-pci,drive=d0", "virtio-blk-pci,drive=d1"])
+        self.assertEqual([drive.split(",")[0] for drive in self.after(command, "-drive")],
+                         ["file=a", "file=b"])
         kernel = self.after(command, "-append")[0].split()
         self.assertIn("console=ttyS0", kernel)
         self.assertIn("vswap_out=/dev/ttyS1", kernel)
@@ -300,6 +302,15 @@ class Machines(unittest.TestCase):
                     timeout=10)] * trials)
                 self.assertEqual(guest._accelerator(arch.ARM64, "image")[1], "tcg,thread=multi")
 
+    def test_a_trial_without_qemu_decides_nothing(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(guest, "CACHE", pathlib.Path(folder)), \
+                mock.patch.object(os, "access", return_value=True), \
+                mock.patch.object(guest.subprocess, "run", side_effect=FileNotFoundError):
+            with self.assertRaises(FileNotFoundError):
+                guest._accelerator(arch.X86_64, "image")
+            self.assertEqual(os.listdir(folder), [])
+
     def test_the_environment_of_a_guest(self):
         with mock.patch.object(setup, "tool_env", lambda: {"E": "1"}):
             self.assertEqual(guest._env(), {"E": "1", "TMPDIR": "/tmp", "HOME": str(guest.CACHE)})
@@ -346,6 +357,7 @@ class Machines(unittest.TestCase):
             top = pathlib.Path(folder)
             self.assertEqual(guest._disk(top, 3, "2M,read-only=on"), f"{top}/disk3,read-only=on")
             self.assertEqual((top / "disk3").stat().st_size, 2 << 20)
+            self.assertEqual(guest._disk(top, 5, "1M,a=b,c=d"), f"{top}/disk5,a=b,c=d")
             self.assertEqual(guest._disk(top, 4, f"{top}/disk3"), f"{top}/disk3")
             self.assertFalse((top / "disk4").exists())
 

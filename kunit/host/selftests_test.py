@@ -1085,6 +1085,16 @@ class Statistics(unittest.TestCase):
     def test_the_ratio_is_one_of_medians(self):
         self.assertEqual(self.verdict([10, 10, 13], [20, 20, 23]), 2)
 
+    def test_means_decide_whether_there_is_a_difference(self):
+        self.assertIsNone(self.verdict([10, 10, 10, 20, 20] * 4, [14] * 20))
+
+    def test_errors_are_relative_to_means(self):
+        def error(*rows):
+            return benchreport.timed(*([{"ns_per_page": value} for value in row]
+                                       for row in rows))[1]
+        self.assertAlmostEqual(error([10, 10, 16], [24, 24]), 2.4 * 2 / 12)
+        self.assertAlmostEqual(error([9, 11], [18, 22]), 2 * 0.02 ** 0.5)
+
     def test_one_run_says_nothing(self):
         self.assertIsNone(self.verdict([1], [2, 2]))
         self.assertIsNone(self.verdict([1, 1], [2]))
@@ -1100,6 +1110,8 @@ class Statistics(unittest.TestCase):
         self.assertEqual(benchreport.paired(rows(100), rows(50)), (0.5, None, False))
         self.assertEqual(benchreport.paired(rows(0, 10), rows(5, 20)), (2, None, False))
         self.assertEqual(benchreport.paired(rows(10000), rows(10001)), (1.0001, None, False))
+        # A pair without a ratio makes the error no smaller.
+        self.assertAlmostEqual(benchreport.paired(rows(0, 10, 10), rows(5, 20, 30))[1], 0.5)
         # An error of half the difference, and one that is a little smaller, in each direction.
         for one, two, equal in ((1125, 1375, True), (1126, 1374, False), (625, 875, True),
                                 (626, 874, False)):
@@ -1141,6 +1153,16 @@ class Reports(unittest.TestCase):
             ["d", "free", "10.000", "10.000", "no difference (1.0000 ±0.1000)", "2"],
             ["e", "free", "0.000", "1.000", "-", "1"]])
         self.assertEqual(benchreport.icount_table(benchreport.Samples(), ["base"]), "")
+
+    def test_each_variant_is_compared_with_the_first(self):
+        names = ["base", "on", "off"]
+        table = cells_of(benchreport.icount_table(samples("icount", {
+            ("a", "free"): {"base": [100], "on": [200, 200, 200], "off": [800, 800]}}), names))
+        self.assertEqual(table[1][2:], ["100.00", "200.00", "800.00", "2.0000", "8.0000", "1-3"])
+        table = cells_of(benchreport.wall_table(samples("time", {
+            ("a", "free"): {name: [value] * 2 for name, value in zip(names, (100, 200, 800))}}),
+            "time", names))
+        self.assertEqual([row[-1] for row in table[2:]], ["2.000", "8.000"])
 
     def test_unequal_numbers_of_runs_are_told(self):
         table = cells_of(benchreport.icount_table(samples("icount", {
@@ -1207,6 +1229,13 @@ class Reports(unittest.TestCase):
             ["n", "50 %", "-", "3.000", "-", "1"], ["o", "50 %", "3.000", "-", "-", "1"]])
         self.assertEqual(benchreport.memory_table(benchreport.Samples(), ["base"]), "")
 
+    def test_memory_of_each_run_is_relative_to_its_own_start(self):
+        found = benchreport.Samples()
+        found.rest = [self.meta("m", "base", phase, count, 1000) for phase, count in
+                      (("meta-0", 1000), ("meta-50", 5000), ("meta-0", 3000), ("meta-50", 9000))]
+        self.assertEqual(cells_of(benchreport.memory_table(found, ["base"]))[2],
+                         ["m", "50 %", "5.000", "2"])
+
     def test_counters_of_a_suite(self):
         found = samples("icount", {
             ("a", "run"): {"base": [{"ns": 1e9, "x": 1}, {"ns": 3e9, "x": 2}],
@@ -1245,6 +1274,12 @@ class Reports(unittest.TestCase):
         self.assertEqual(cells_of(two), [
             ["lock (locks-on, 1 CPU)", "longest hold, instructions", "acquisitions", "workload"],
             ["pool", "1000", "6", "a"], ["pool", "2250", "4", "b"], ["zsmalloc", "500", "3", "b"]])
+
+    def test_locks_of_each_variant_have_a_table(self):
+        found = benchreport.Samples()
+        found.locks = {name: [self.lock(name, 1)] for name in ("locks-c", "locks")}
+        self.assertEqual([cells_of(table)[1][0] for table in
+                          benchreport.lock_table(found).split("\n\n")], ["locks-c", "locks"])
 
     def test_locks_of_swap(self):
         for name, ours in (("swap_lock", True), ("cluster->lock", True), ("&ci->lock", True),
@@ -1290,6 +1325,15 @@ class Reports(unittest.TestCase):
         self.assertEqual([(bar[1], bar[3]) for bar in bars], [(2, False), (1.025, True)])
         self.assertAlmostEqual(bars[0][2], 2 * 0.1)
 
+    def test_only_native_variants_have_native_plots(self):
+        found = samples("wall", {("a", "odd"): {"um-base": [10, 10], "um": [20, 20]}})
+        found.rows["time"] = {("a", "odd"): {"base": [{"ns_per_page": 10}] * 2,
+                                             "on": [{"ns_per_page": 30}] * 2}}
+        with mock.patch.object(benchreport.benchplot, "bars", lambda *args: args):
+            plots = benchreport.plots(found, ["base", "on"], ["um-base", "um"], "core")
+        self.assertEqual({name: plot[2][0][1][0][1] for name, plot in plots.items()},
+                         {"core-wall.svg": 2, "core-time.svg": 3})
+
     def test_plots_of_single_runs_show_no_difference(self):
         for base, other in (([10], [20, 20]), ([10, 10], [20]), ([10], [20])):
             found = self.plots("wall", {("a", "odd"): {"um-base": base, "um": other}},
@@ -1315,10 +1359,12 @@ class Reports(unittest.TestCase):
         # No ratio without one of the two, or if base took nothing.
         found.rest += [self.meta(tag, variant, "meta-0", count, 0) for tag, variant, count in (
             ("b", "on", 1024), ("c", "base", 1024), ("d", "base", 0), ("d", "on", 1024))]
+        # A second run of "on" takes nothing.
+        found.rest.append(self.meta("zswap", "on", "meta-100", 1024, 10))
         with mock.patch.object(benchreport.benchplot, "bars", lambda *args: args):
             groups = benchreport.plots(found, ["base", "on"], [], "memory")["memory-icount.svg"][2]
         self.assertEqual(groups[0][1], [("zswap 0 %", 1, None, False),
-                                        ("zswap 100 %", 0.3, None, False)])
+                                        ("zswap 100 %", 0.15, None, False)])
 
     def test_a_bar_is_as_long_to_the_left_as_to_the_right(self):
         svg = benchreport.benchplot.bars("t", "s", [("q", [
@@ -1367,6 +1413,7 @@ class Reports(unittest.TestCase):
 
     def test_json(self):
         found = samples("icount", {("a", "free"): {"base": [1, 3]}})
+        found.info, found.locks, found.held, found.rest = {"g": {}}, {"l": []}, {"h": []}, [1]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "core.json"
             benchreport.write_json(path, found, {"tree": "t"})
@@ -1377,7 +1424,8 @@ class Reports(unittest.TestCase):
                                          "variants": {}}])
         self.assertEqual((cell["n"], cell["median"], len(cell["samples"])), (2, 2, 2))
         self.assertEqual({key: data[key] for key in ("guests", "locks", "holds", "other_phases")},
-                         {"guests": {}, "locks": {}, "holds": {}, "other_phases": []})
+                         {"guests": {"g": {}}, "locks": {"l": []}, "holds": {"h": []},
+                          "other_phases": [1]})
 
 
 class Documented(unittest.TestCase):
@@ -1451,6 +1499,9 @@ class Documented(unittest.TestCase):
                                          f"table={benchreport.digest('a')}\n\n")
         self.assertTrue(benchreport.MEASURED.match(self.said("a").strip()))
         self.assertFalse(benchreport.MEASURED.match(self.said("a", "0123").strip()))
+        for how in ("exact", "timed", "counted"):
+            self.assertTrue(benchreport.MEASURED.match(
+                benchreport.measured(self.TREE, 12, how, "a")))
 
     def test_the_documentation(self):
         names = lint.named(*lint.FIGURES)

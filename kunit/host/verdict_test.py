@@ -4,6 +4,7 @@ must be a failure. plant.py shows which faults of the code these tests notice.""
 
 import argparse
 import contextlib
+import dataclasses
 import fnmatch
 import io
 import itertools
@@ -364,6 +365,7 @@ class Ends(unittest.TestCase):
     def test_panic(self):
         console = "VSWAP-TEST x\nKernel panic - not syncing: y\n"
         self.refused("Kernel panic", "\nVSWAP-EXIT 0\n", console)
+        self.refused("Kernel panic", "a\n", console)
         failure = self.refused("without", "a\n", console, splats_ok=True)
         self.assertEqual([splat.during for splat in failure.splats], ["x"])
         done = self.verdict("\nVSWAP-EXIT 0\n", console, splats_ok=True)
@@ -379,8 +381,8 @@ class Ends(unittest.TestCase):
                 mock.patch.object(guest, "_env", return_value=None):
             out, log = (pathlib.Path(folder) / name for name in ("out", "boot.log"))
             with self.assertRaisesRegex(common.Failure, "did not start: no such machine"):
-                guest._watch(["sh", "-c", "echo no such machine >&2; exit 1"], out, log, False, 9,
-                             True)
+                guest._watch(["sh", "-c", "echo note >&2; echo no such machine >&2; exit 1"], out,
+                             log, False, 9, True)
 
     def test_an_interrupt_leaves_only_the_log_among_the_logs(self):
         with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as logs, \
@@ -431,6 +433,50 @@ class Ends(unittest.TestCase):
     def test_a_guest_that_hangs_after_a_panic(self):
         log = "Kernel panic - x\n"
         self.assertEqual(self.watched("exec sleep 60", log=log), ("", log, "exit", 5))
+
+    def streams(self, script, uml=False, quiet=True):
+        """Watches a shell script instead of a guest. Returns (output, console, what was followed,
+        what was printed)."""
+        followed = []
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(guest, "_env", return_value=None), \
+                contextlib.redirect_stdout(io.StringIO()) as said:
+            out, log = (pathlib.Path(folder) / name for name in ("out", "boot.log"))
+            output, console, _ = guest._watch(["sh", "-c", script.format(out)], out, log, uml, 60,
+                                              quiet, followed.append)
+        return output, console, followed, said.getvalue()
+
+    def test_each_piece_is_followed_and_printed_once(self):
+        script = "echo a > {0}; sleep 0.3; echo b >> {0}; sleep 0.3; echo VSWAP-EXIT 0 >> {0}"
+        output, _, followed, said = self.streams(script, quiet=False)
+        self.assertEqual((output, said), ("a\nb\nVSWAP-EXIT 0\n", "a\nb\n\n"))
+        self.assertEqual("".join(followed), output)
+        self.assertGreater(len(followed), 1)
+
+    def test_the_last_output_before_a_time_out_is_followed(self):
+        """Otherwise a result that came with it would be lost."""
+        times, followed = [], []
+
+        def monotonic():
+            times.append(len(times))
+            if len(times) == 2:
+                out.write_text("ok 1 - a\n")
+            return 1000 * (len(times) > 1)
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(guest, "_env", return_value=None), \
+                mock.patch.object(guest, "time", types.SimpleNamespace(monotonic=monotonic,
+                                                                       sleep=time.sleep)):
+            out, log = (pathlib.Path(folder) / name for name in ("out", "boot.log"))
+            ended = guest._watch(["sleep", "60"], out, log, False, 600, True, followed.append)
+        self.assertEqual((ended, followed), (("ok 1 - a\n", "", "timeout"), ["ok 1 - a\n"]))
+
+    def test_the_console_of_user_mode_linux_is_what_it_prints(self):
+        for uml, console in ((True, "out\nerr\n"), (False, "")):
+            said = self.streams("echo out; echo err >&2; echo a > {0}", uml)
+            self.assertEqual(said[:2], ("a\n", console))
+
+    def test_what_qemu_says_at_its_end_hides_no_output(self):
+        self.assertEqual(self.streams("echo a > {0}; echo odd >&2; exit 1")[0], "a\n")
 
     def test_what_was_read_is_not_read_again(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -970,6 +1016,17 @@ class Tap(Kept):
         self.assertFalse(self.seen(self.ONE.replace("ok 2", "not ok 2"))[1][1])
         self.assertIs(self.seen(self.ONE.replace("ok 2", "not ok 2"))[1][1], False)
 
+    def test_a_skip_needs_no_reason(self):
+        self.assertEqual(self.seen(self.ONE.replace("no disk", ""))[1], ("b", None, "note"))
+
+    def test_exit_code_after_failures(self):
+        """The exit code of a script says whether one failed, not how many."""
+        text = self.ONE.replace("ok 1", "not ok 1").replace("ok 2", "not ok 2")
+        self.assertEqual(self.seen(text.replace("one 0", "one 1"))[-1][1], True)
+        for code in (2, 139):
+            self.bad(f"exit code {code} after 2 results, 2 bad",
+                     text.replace("one 0", f"one {code}"))
+
     def test_exit_code(self):
         self.bad("exit code 1 after 2 results, 0 bad", self.ONE.replace("one 0", "one 1"))
         self.bad("exit code 139", self.ONE.replace("one 0", "one 139"))
@@ -1003,7 +1060,8 @@ class Tap(Kept):
         self.assertNotIn("a", [name for name, _, _ in self.stages["one"].seen])
 
     def test_other_output(self):
-        text = self.ONE.replace("ok 1 - a\n", "ok 1 - a\nswapon: fine\nok then\n1.. 5\n")
+        text = self.ONE.replace("ok 1 - a\n", "ok 1 - a\nswapon: fine\nok then\n1.. 5\n"
+                                "12345\n  not ok 2 - of another program\n")
         self.assertEqual(self.seen(text)[-1], ("runs to its end", True, ""))
 
     def test_notes_before_any_result(self):
@@ -1025,6 +1083,12 @@ class Tap(Kept):
         self.read(self.ONE.replace("1..2\n", "1..2\n1..2\n") + self.ONE.replace("one", "two"))
         self.assertEqual([self.stages[name].seen[-1][1] for name in ("one", "two")],
                          [False, True])
+
+    def test_each_log_has_one_script(self):
+        self.read(self.ONE + self.ONE.replace("one", "two").replace("note", "other"))
+        for name, note in (("one", "note"), ("two", "other")):
+            self.assertEqual((self.top / f"logs/guesttest-debug-{name}.log").read_text(),
+                             f"ok 1 - a\nok 2 - b # SKIP no disk\n# {note}\n1..2\n\n")
 
     def test_one_that_never_ended(self):
         for end in ("", "VSWAP-TEST-END on", "x VSWAP-TEST-END one 0\n",
@@ -1049,7 +1113,7 @@ class Tap(Kept):
         """Tests the script that runs all others in a real shell: it reports how each has ended."""
         folder, kmsg = self.top / "tests", self.top / "kmsg"
         folder.mkdir()
-        for name, text in (("one", "echo ok 1 - a; echo not ok 2 - b; echo 1..2; exit 1"),
+        for name, text in (("one", "echo ok 1 - a; echo not ok 2 - b >&2; echo 1..2; exit 1"),
                            ("two", "echo ok 1 - c; exec sleep 20")):
             (folder / f"{name}.sh").write_text(text + "\n")
         script = guesttests._driver([guesttests.Script(name, folder, timeout) for name, timeout
@@ -1156,6 +1220,31 @@ class Guests(Kept):
         self.assertIn("BUG: x", self.said("one", self.CLEAN))
         self.assertEqual([self.results(name)[self.CLEAN] for name in ("one", "two")],
                          [False, False])
+        self.assertEqual([self.stages[name].finished for name in ("one", "two")], [True, False])
+
+    def test_no_splat_is_lost_behind_others(self):
+        many = [guest.Splat("one", "BUG: x")] * 5
+        self.boot(self.ONE + self.TWO, [*many, guest.Splat("two", "BUG: y")])
+        self.assertIs(self.results("two")[self.CLEAN], False)
+
+    def test_the_last_in_order_answers_for_the_guest(self):
+        self.stand_in(self.TWO + self.ONE, 0, [guest.Splat("", "BUG: x")], None)
+        self.stages = {"one": Recorder(), "two": Recorder()}
+        guesttests._one_guest("debug", self.scripts("two", "one"), self.stages)
+        self.assertEqual((self.results("one")[self.CLEAN], self.results("two")[self.CLEAN]),
+                         (False, True))
+
+    def test_large_pages_have_large_disks(self):
+        self.stand_in("", 0, [], None)
+        for variant, disks in (("arm64", ["256M"] * 2), ("arm64-64k", ["2G"] * 2)):
+            guesttests._one_guest(variant, self.scripts("one"), {"one": Recorder()})
+            self.assertEqual(self.booted[-1][2]["disks"], disks)
+
+    def test_orders_are_numbers(self):
+        self.patch(guesttests, "FOLDER", self.top)
+        for name, order in (("a", 10), ("b", 2)):
+            (self.top / f"{name}.sh").write_text(f"# guest: order={order}\n")
+        self.assertEqual([script.name for script in guesttests.scripts(True)], ["b", "a"])
 
     def test_crash_after_the_last(self):
         self.boot(self.ONE + self.TWO, error=guest.GuestFailure("did not power off", "LOG"))
@@ -1180,9 +1269,10 @@ class Guests(Kept):
         self.assertEqual(self.stages["two"].seen, [])
 
     def test_exit_code_of_all(self):
-        self.boot(self.ONE + self.TWO, code=2)
-        self.assertEqual(self.results("two")[self.CLEAN], False)
-        self.assertIn("ended with 2", self.said("two", self.CLEAN))
+        for splats in ((), [guest.Splat("one", "BUG: x")]):
+            self.boot(self.ONE + self.TWO, splats, code=2)
+            self.assertEqual(self.results("two")[self.CLEAN], False)
+            self.assertIn("ended with 2", self.said("two", self.CLEAN))
 
     def test_stopped(self):
         self.assertEqual(self.boot("", error=guest.GuestStopped("stopped")), [])
@@ -1212,6 +1302,17 @@ class Guests(Kept):
         self.patch(guesttests.build, "ensure", mock.Mock())
         with self.assertRaises(ValueError):
             guesttests.run_all("debug", {"one": self.scripts("one")[0]}, {"one": 1})
+
+    def test_an_error_in_the_second_lane_ends_the_stage(self):
+        def group(variant, scripts, stages):
+            if scripts[0].name == "two":
+                raise ValueError("odd")
+        self.patch(guesttests, "_group", group)
+        self.patch(guesttests, "LANES", 2)
+        self.patch(guesttests.build, "ensure", mock.Mock())
+        scripts = {script.name: script for script in self.scripts("one", "two")}
+        with self.assertRaises(ValueError):
+            guesttests.run_all("debug", scripts, dict.fromkeys(scripts, 1))
 
     def test_a_guest_of_its_own(self):
         options = dict(alone=True, numa=True, mem="2G", timeout=7, append="vswap=x", host=True,
@@ -1327,6 +1428,8 @@ class Fuzz(Kept):
 
     def test_summary(self):
         self.assertEqual(fuzz.summary(self.BEGINS), "1 seeds, 300 operations, 120 a second")
+        self.assertEqual(fuzz.summary(self.BEGINS + "swapfuzz seed=8 good ops=100 seconds=1.5\n"),
+                         "2 seeds, 400 operations, 100 a second")
         self.assertEqual(fuzz.summary(""), "0 seeds, 0 operations, 0 a second")
 
     def test_lists(self):
@@ -1353,7 +1456,7 @@ class Fuzz(Kept):
                                  if set(needed) <= set(items)), None)
                 self.assertEqual(fuzz.reduce(list(range(length)), all_there), list(needed))
 
-    def shrunk(self, needed, *words, splat=False):
+    def shrunk(self, needed, *words, splat=False, found=fuzz.Found(8, 1, 5)):
         """Reduces a program that fails where it has all needed operations. Returns what is said."""
         self.asked = []
 
@@ -1376,8 +1479,39 @@ class Fuzz(Kept):
         self.patch(fuzz, "time", types.SimpleNamespace(monotonic=lambda: 0.0))
         said = []
         self.patch(fuzz, "say", said.append)
-        fuzz.shrink(self.args("--procs", "2", "--ops", "8", *words), fuzz.Found(8, 1, 5))
+        fuzz.shrink(self.args("--procs", "2", "--ops", "8", *words), found)
         return "\n".join(said)
+
+    def test_what_is_run_again(self):
+        """Each program is of the seed that failed, and begins with the devices of the first."""
+        self.shrunk([(1, 2)])
+        replay = (f"swapfuzz replay --seed 8 --ops 8 --procs 2 {fuzz.DISKS} --machine --faults "
+                  "--only ")
+        for script, _, _ in self.asked:
+            self.assertTrue(script.startswith(fuzz.PREPARE))
+            self.assertEqual(script.count("swapfuzz "), script.count(replay))
+        self.assertEqual(self.asked[-1], (f"{fuzz.PREPARE}{replay}1:2 --trace", 300, True))
+
+    def test_the_operation_that_noticed_it_is_the_last(self):
+        for found, number in ((fuzz.Found(8, 1, 0), 1), (fuzz.Found(8, 1), 8),
+                              (fuzz.Found(8, None, 2), 6), (fuzz.Found(8), 16)):
+            self.assertIn(f"it fails again with {number} operations",
+                          self.shrunk([(1, 0)], found=found))
+
+    def test_one_bad_try_is_enough(self):
+        """Runs the script of a guest in a real shell: the program fails the first time only."""
+        def run_guest(args, script, timeout, quiet):
+            done = subprocess.run(
+                ["sh", "-c", 'mkswap() { :; }\nswapfuzz() { [ -e "$DIR/ran" ] || '
+                 '{ echo > "$DIR/ran"; return 1; }; }\n' + script], text=True, env={
+                     "DIR": str(self.top), "PATH": "/usr/bin:/bin"}, stdin=subprocess.DEVNULL,
+                capture_output=True, check=False)
+            return done.stdout, done.returncode, []
+        self.patch(fuzz, "run_guest", run_guest)
+        for index in (0, None):
+            shrinker = fuzz.Shrinker(self.args(), fuzz.Found(8))
+            self.assertEqual(shrinker.first_failing([[(0, 1)], [(0, 2)]]), index)
+        self.assertEqual(shrinker.runs, 5)
 
     def test_which_program_failed(self):
         clock = [100.0]
@@ -1444,6 +1578,18 @@ class Fuzz(Kept):
         self.assertIn(fuzz.PREPARE + "exec swapfuzz run --seed 7 --ops 600 --procs 4 --disk "
                       "/dev/vda --disk /dev/vdb --machine --faults --plant flip@9", script)
 
+    def test_seed_0_is_a_seed(self):
+        self.main("--seed", "0")
+        self.assertIn("run --seed 0 ", self.booted[0][1])
+
+    def test_how_a_failure_is_repeated(self):
+        _, said = self.main("--ops", "5", "--procs", "3", output=self.BEGINS, code=1)
+        self.assertIn("again: scripts/vswap fuzz --variant debug --seed 8 --minutes 0 --ops 5 "
+                      "--procs 3\n", said)
+        _, said = self.main(output=self.BEGINS, splats=[guest.Splat("", f"BUG: {n}")
+                                                        for n in range(6)])
+        self.assertEqual(re.findall(r"BUG: (\d)", said), ["0", "1", "2", "3", "4"])
+
     def test_failures(self):
         failed = self.BEGINS + "FAILED seed=8 proc=0 op=1: lost\n"
         splat = guest.Splat("", "BUG: x")
@@ -1506,6 +1652,31 @@ class Stopping(Kept):
             pool.submit(guest.boot, "vswap", ensure=False).result()
 
 
+    def test_a_child_that_leads_no_group_saves_no_other(self):
+        with subprocess.Popen(["sleep", "20"]) as other, \
+                subprocess.Popen(["sleep", "20"], start_new_session=True) as child:
+            try:
+                guest.end_children([threading.get_native_id()])
+                self.assertEqual(child.wait(10), -signal.SIGTERM)
+                self.assertIsNone(other.poll())
+            finally:
+                other.kill()
+                child.kill()
+
+    def test_the_guests_of_all_lanes_are_ended(self):
+        begun = threading.Barrier(3)
+
+        def lane():
+            with subprocess.Popen(["sleep", "20"], start_new_session=True) as child:
+                begun.wait(20)
+                return child.wait()
+        with self.assertRaises(ValueError), guest.pool(2) as pool:
+            lanes = [pool.submit(lane) for _ in range(2)]
+            begun.wait(20)
+            raise ValueError
+        self.assertEqual([lane.result(30) for lane in lanes], [-signal.SIGTERM] * 2)
+
+
 class StaleInt3(Kept):
     """Tests what boot() does when QEMU executes int3 where memory has none."""
 
@@ -1518,7 +1689,7 @@ class StaleInt3(Kept):
                "[    4.33] Kernel panic - not syncing: Fatal exception in interrupt\n")
     GOOD = ("said\nVSWAP-EXIT 0\n", "", "exit")
 
-    def boots(self, *ends, icount=False):
+    def boots(self, *ends, icount=False, **options):
         """Boots a guest whose runs end like this."""
         runs = []
 
@@ -1533,7 +1704,7 @@ class StaleInt3(Kept):
                                     (guest.initramfs, "build", mock.Mock())):
             self.patch(target, name, value)
         try:
-            guest.boot("debug", ensure=False, icount=icount)
+            return guest.boot("debug", ensure=False, icount=icount, **options)
         finally:
             self.runs = len(runs)
 
@@ -1549,8 +1720,16 @@ class StaleInt3(Kept):
         self.assertRegex(self.output.getvalue(),
                          "booting again. Its log: .*/boot-debug-.*-int3-2.log")
 
+    def test_what_the_caller_allows_and_how_long_it_took(self):
+        clock = types.SimpleNamespace(monotonic=itertools.count(5, 7).__next__)
+        self.patch(guest, "time", clock)
+        output, _, ended = self.GOOD
+        result = self.boots((output, "Out of memory: Killed process 1\n", ended), allowed=["oom"])
+        self.assertEqual((result.splats, result.seconds), ([], 7))
+
     def test_not_without_end(self):
         self.refused(3, *[("", self.CONSOLE, "exit")] * 4)
+        self.assertEqual(len([*(self.top / "logs").glob("*-int3-*.log")]), 2)
 
     def test_not_after_the_script_has_begun(self):
         self.refused(1, ("ok 1 - a\n", self.CONSOLE, "exit"), self.GOOD)
@@ -1564,6 +1743,8 @@ class StaleInt3(Kept):
 
     def test_not_after_an_error(self):
         self.refused(1, ("", "BUG: KASAN: x\n" + self.CONSOLE, "exit"), self.GOOD)
+        last = self.CONSOLE.replace("Oops", "BUG: x\n[    4.32] Oops")
+        self.refused(1, ("", last, "exit"), self.GOOD)
 
     def test_not_after_another_oops(self):
         self.refused(1, ("", self.CONSOLE.replace("int3", "invalid opcode"), "exit"), self.GOOD)
@@ -1621,6 +1802,11 @@ class Programs(Kept):
         self.assertEqual(command[-7:], ["scripts_test", "verdict_test", "selftests_test",
                                         "mutants_test", "coverage_test", "stat_test",
                                         "frontdoor_test"])
+
+    def test_a_skipped_test_has_ended(self):
+        self.scripts("test_a (m.X.test_a) ... ok\ntest_b (m.X.test_b) ... skipped 'no disk'\n\n"
+                     "Ran 2 tests in 0.1s\n")
+        self.assertEqual(self.ok(), {"m.X.test_a": True, "m.X.test_b": None, "all end": True})
 
     def test_scripts_that_do_not_end_well(self):
         good = "test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n"
@@ -2158,6 +2344,35 @@ class Runs(Kept):
         self.assertIn("the deadline has passed", self.output.getvalue())
         self.assertIn("two: 1 results did not come", self.output.getvalue())
 
+    def test_setup_has_a_deadline_too(self):
+        setup.ensure.side_effect = lambda: time.sleep(60)
+        self.assertEqual(self.main(self.good("a", "b"), deadline=0.001),
+                         (1, "0 passed, 1 failed, 2 did not run"))
+
+    def test_the_time_from_the_deadline_to_the_verdict(self):
+        left = []
+
+        def stopped(stage):
+            try:
+                signal.raise_signal(signal.SIGALRM)
+            finally:
+                left.append(signal.getitimer(signal.ITIMER_REAL)[0])
+        self.main(stopped)
+        self.assertAlmostEqual(left[0], testrun.GRACE, delta=5)
+
+    def test_only_kernels_that_are_needed_are_built(self):
+        begin = mock.Mock()
+        self.patch(build, "begin", begin)
+        real = self.step
+
+        def step(title, func, quick=True):
+            return dataclasses.replace(real(title, func, quick), kernels=(f"kernel-{title}", "um"))
+        self.patch(self, "step", step)
+        for only, kernels in (("b", ["kernel-one", "um"]),
+                              (None, ["kernel-one", "um", "kernel-two"])):
+            self.main(self.good("a", "b"), self.good("c"), only=only)
+            self.assertEqual(list(begin.call_args.args[1]), kernels)
+
     def test_signals(self):
         # Signals may be ignored here: SIGHUP under nohup, SIGINT in a background job.
         for number in (signal.SIGINT, signal.SIGHUP):
@@ -2282,8 +2497,9 @@ class Runs(Kept):
                          (False, None, False, False))
         # A full run builds kernels that no other run does.
         self.assertEqual([testrun.minutes_of(self.parsed(*words)) for words in
-                          ([], ["--full"], ["--deadline", "1.5", "--full", "--accept"])],
-                         [75, 300, 1.5])
+                          ([], ["--full"], ["--deadline", "1.5", "--full", "--accept"],
+                          ["--full", "--only", "c"])],
+                         [75, 300, 1.5, 300])
 
     def test_what_the_arguments_choose(self):
         plan = [self.step("one", None), self.step("two", None, quick=False)]
@@ -2361,9 +2577,10 @@ class Steps(Kept):
 
     def test_storms_at_full_length(self):
         for lasts, more in ((False, {}), (True, {"lasts": True})):
-            guests = next(step for step in testrun.steps(True, **more)
-                          if step.title == "guest debug")
-            self.assertEqual({script.lasts for script in guests.args[1].values()}, {lasts})
+            guests = [step for step in testrun.steps(True, **more) if step.many]
+            self.assertEqual(len(guests), 2 + len(guesttests.BOOTS))
+            self.assertEqual({script.lasts for step in guests
+                              for script in step.args[1].values()}, {lasts})
 
     def test_full_boots_other_kernels(self):
         default, full = self.steps(), self.steps(full=True)
