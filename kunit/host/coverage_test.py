@@ -693,6 +693,7 @@ class Run(unittest.TestCase):
             if "code" not in bad:
                 self.assertIn("FAILED", output)
                 self.assertRegex(output, r"(?m)^\d passed, 1 failed$")
+        self.assertRegex(self.main(script=False, ended=False)[1], r"(?m)^5 passed, 2 failed$")
 
 
 if __name__ == "__main__":

@@ -357,6 +357,7 @@ class Machines(unittest.TestCase):
             top = pathlib.Path(folder)
             self.assertEqual(guest._disk(top, 3, "2M,read-only=on"), f"{top}/disk3,read-only=on")
             self.assertEqual((top / "disk3").stat().st_size, 2 << 20)
+            self.assertEqual((top / "disk3").stat().st_blocks, 0)
             self.assertEqual(guest._disk(top, 5, "1M,a=b,c=d"), f"{top}/disk5,a=b,c=d")
             self.assertEqual(guest._disk(top, 4, f"{top}/disk3"), f"{top}/disk3")
             self.assertFalse((top / "disk4").exists())

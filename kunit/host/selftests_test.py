@@ -1263,7 +1263,7 @@ class Reports(unittest.TestCase):
         found.locks = {"locks": [self.lock("few", 1), self.lock("swap", 9),
                                  self.lock("calm", 0), self.lock("&ci->lock", 0, 5),
                                  self.lock("swap_x", 0, 50)]}
-        found.held = {"locks-on": [self.lock("zsmalloc", 0, 3, 0.5, "b"),
+        found.held = {"locks-on": [self.lock("zsmalloc", 0, 9, 0.5, "b"),
                                    self.lock("pool", 0, 4, 2.25, "b"),
                                    self.lock("other", 0), self.lock("pool", 0, 6, 1, "a")]}
         one, two = benchreport.lock_table(found).split("\n\n")
@@ -1273,7 +1273,7 @@ class Reports(unittest.TestCase):
             ["&ci->lock", "0", "5", "t"]])
         self.assertEqual(cells_of(two), [
             ["lock (locks-on, 1 CPU)", "longest hold, instructions", "acquisitions", "workload"],
-            ["pool", "1000", "6", "a"], ["pool", "2250", "4", "b"], ["zsmalloc", "500", "3", "b"]])
+            ["pool", "1000", "6", "a"], ["pool", "2250", "4", "b"], ["zsmalloc", "500", "9", "b"]])
 
     def test_locks_of_each_variant_have_a_table(self):
         found = benchreport.Samples()

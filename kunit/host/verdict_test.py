@@ -232,6 +232,7 @@ class Splats(unittest.TestCase):
            "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks: {}",
            "rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: {",
            "watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [x:1]", "x: WARNING: y",
+           "x: general protection fault y",
            "INFO: task x:1 blocked for more than 120 seconds.",
            "INFO: task x:1 blocked in I/O wait for more than 245 seconds.",
            "INFO: trying to register non-static key.", "list_add corruption. next",
@@ -312,6 +313,8 @@ class Splats(unittest.TestCase):
                          [f"during cgroup: {self.PROVOKED['io'][0]}", never])
         self.assertEqual(self.lines(begin, must, "VSWAP-EXPECT must io", no, "VSWAP-TEST next"),
                          [never, never.replace("oom", "io")])
+        self.assertEqual(self.lines(begin, must, "VSWAP-EXPECT must io", "VSWAP-TEST next"),
+                         [never.replace("oom", "io"), never])
 
     def test_an_unknown_kind(self):
         found = self.lines("VSWAP-TEST cgroup", "VSWAP-EXPECT may ooom", self.PROVOKED["oom"][0])
@@ -348,6 +351,7 @@ class Ends(unittest.TestCase):
         done = self.verdict("a\nb\n\nVSWAP-EXIT 3\n", "fine\n")
         self.assertEqual(done, guest.Result("a\nb\n", 3, pathlib.Path("LOG"), 1.5, []))
         self.assertEqual(self.verdict("\nVSWAP-EXIT 0\n").output, "\n")
+        self.assertEqual(self.verdict("\n\na\n\nVSWAP-EXIT 0\n").output, "\n\na\n")
 
     def test_the_last_exit_counts(self):
         done = self.verdict("VSWAP-EXIT 0\nx VSWAP-EXIT 1\n\nVSWAP-EXIT 7\n")
@@ -1061,7 +1065,7 @@ class Tap(Kept):
 
     def test_other_output(self):
         text = self.ONE.replace("ok 1 - a\n", "ok 1 - a\nswapon: fine\nok then\n1.. 5\n"
-                                "12345\n  not ok 2 - of another program\n")
+                                "12345\n  not ok 2 - of another program\nnot ok 2 no dash\n")
         self.assertEqual(self.seen(text)[-1], ("runs to its end", True, ""))
 
     def test_notes_before_any_result(self):
@@ -1223,6 +1227,9 @@ class Guests(Kept):
         self.assertEqual([self.stages[name].finished for name in ("one", "two")], [True, False])
 
     def test_no_splat_is_lost_behind_others(self):
+        # The kernel's log names a script that has printed nothing yet.
+        self.boot(self.ONE, [guest.Splat("two", "BUG: x")])
+        self.assertIs(self.results("one")[self.CLEAN], False)
         many = [guest.Splat("one", "BUG: x")] * 5
         self.boot(self.ONE + self.TWO, [*many, guest.Splat("two", "BUG: y")])
         self.assertIs(self.results("two")[self.CLEAN], False)
@@ -1839,6 +1846,8 @@ class Programs(Kept):
     def test_results_of_cargo(self):
         self.assertEqual(testrun.cargo_results(self.CARGO),
                          ([("a::b", True), ("c", True), ("d", None), ("src/a.rs - f", False)], 4))
+        self.assertEqual(testrun.cargo_results("test a.rs - f (line 9) - compile fail ... ok\n"),
+                         ([("a.rs - f - compile fail", True)], 0))
 
     def cargo(self, text, code=0, **options):
         done = types.SimpleNamespace(text=text, returncode=code)
