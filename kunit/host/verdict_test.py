@@ -369,7 +369,7 @@ class Ends(unittest.TestCase):
     def test_panic(self):
         console = "VSWAP-TEST x\nKernel panic - not syncing: y\n"
         self.refused("Kernel panic", "\nVSWAP-EXIT 0\n", console)
-        self.refused("Kernel panic", "a\n", console)
+        self.refused("kernel reported: during x: Kernel panic", "a\n", console)
         failure = self.refused("without", "a\n", console, splats_ok=True)
         self.assertEqual([splat.during for splat in failure.splats], ["x"])
         done = self.verdict("\nVSWAP-EXIT 0\n", console, splats_ok=True)
