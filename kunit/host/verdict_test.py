@@ -1476,6 +1476,7 @@ class Fuzz(Kept):
         def run_guest(args, script, timeout, quiet):
             output = ""
             self.asked.append((script, timeout, quiet))
+            self.assertNotIn("--only  ", script)
             for number, only in re.findall(r"echo TRY (\d+)\n.*--only (\S+)", script):
                 output += f"TRY {number}\n" * args.tries
                 if set(needed) <= set(operations(only)):
