@@ -63,8 +63,8 @@ class Ktap(unittest.TestCase):
         self.assertEqual(ktap.parse(self.GOOD.rstrip("\n")), (self.NAMES, []))
 
     def test_other_messages_between(self):
-        self.assertEqual(ktap.parse(self.GOOD.replace("\n", "\nmm: 1..2 not ok 1 x\nrandom: ok\n")),
-                         (self.NAMES, []))
+        self.assertEqual(ktap.parse(self.GOOD.replace("\n", "\nmm: 1..2 not ok 1 x\nrandom: ok\n"
+                                                      "x: KTAP version 1\n")), (self.NAMES, []))
 
     def test_a_message_within_a_line_loses_its_result(self):
         self.faulty("bad: Expected test number 2 but found 3", ("    ok 2 pfn", "    ok vswap: on"))
@@ -128,6 +128,30 @@ class Ktap(unittest.TestCase):
     def test_two_plans(self):
         self.faulty("a second plan before words.null", ("    1..3\n", "    1..3\n    1..3\n"))
         self.faulty("a second plan before", ("1..2\n", "1..2\n1..2\n"))
+
+    def test_parameters_without_a_plan(self):
+        self.faulty("slots.runs has no plan",
+                    ("    ok 1 runs", "        KTAP version 1\n        # Subtest: runs\n"
+                                      "        ok 1 order\n    ok 1 runs"))
+
+    def test_an_error_before_the_name_of_a_suite(self):
+        self.faulty("version higher than expected", ("    KTAP version 1", "    KTAP version 2"))
+
+    def test_one_result_after_the_end(self):
+        _, problems = ktap.parse(self.GOOD + "ok 3 late\n")
+        self.assertEqual(problems, ["after the end of the stream: ok 3 late"])
+
+    def test_a_skipped_suite_of_good_cases(self):
+        self.assertEqual(self.parsed(("\nok 2 slots", "\nok 2 slots # SKIP why")),
+                         (self.NAMES, []))
+
+    def test_the_same_twice_with_different_results(self):
+        for first, second in itertools.permutations(("ok 1 runs", "not ok 1 runs",
+                                                     "ok 1 runs # SKIP why"), 2):
+            suite = "not ok 2 slots" if "not" in first + second else "ok 2 slots"
+            self.faulty("slots.runs came more than once", ("ok 2 slots", suite),
+                        ("    1..1\n    ok 1 runs",
+                         f"    1..2\n    {first}\n    {second.replace('1', '2')}"))
 
     def test_crash_in_a_suite(self):
         end = self.GOOD.index("    ok 2 pfn")
@@ -598,6 +622,41 @@ class Manifests(Kept):
         self.assertEqual(self.lines("shared.txt"), ["a", "d", "c"])
         self.assertIn("SPDX", (self.top / "expected/shared.txt").read_text())
 
+    def test_write_for_more_than_two_kernels(self):
+        words = ("arm64", "vswap", "debug", "um")
+        arm64, vswap, debug, um = (manifest.Part(f"guest {word}", "many.txt", word, words)
+                                   for word in words)
+        self.file("many.txt", "all", "@vswap two", "@debug two", "end")
+        manifest.write(arm64, ["all", "one", "end"])
+        self.assertEqual(self.lines("many.txt"),
+                         ["all", "@vswap two", "@debug two", "@arm64 one", "end"])
+        manifest.write(um, ["first", "all", "two", "end"])
+        self.assertEqual(self.lines("many.txt"), ["@um first", "all", "@vswap two", "@debug two",
+                                                  "@um two", "@arm64 one", "end"])
+        self.assertEqual([manifest.names(part) for part in (arm64, vswap, debug, um)],
+                         [["all", "one", "end"], ["all", "two", "end"], ["all", "two", "end"],
+                          ["first", "all", "two", "end"]])
+
+    def test_a_name_that_no_kernel_has_any_more(self):
+        self.file("shared.txt", "@debug d")
+        manifest.write(self.SHARED[0], [])
+        self.assertEqual(self.lines("shared.txt"), [])
+
+    def test_names_with_more_than_one_word(self):
+        self.file("shared.txt", "@debug a b  c # d", "a b")
+        self.assertEqual(manifest.names(self.SHARED[0]), ["a b  c # d", "a b"])
+
+    def test_a_name_that_is_listed_twice_stays_twice(self):
+        """Expected.test_manifests finds it then."""
+        self.file("shared.txt", "b", "a", "b")
+        self.assertEqual(manifest.names(self.SHARED[0]), ["b", "a", "b"])
+
+    def test_a_manifest_that_cannot_be_read(self):
+        """It is not empty: --accept would remove what other kernels expect."""
+        (self.top / "expected/shared.txt").mkdir(parents=True)
+        with self.assertRaises(OSError):
+            manifest.names(self.SHARED[0])
+
     def test_write_the_same_says_nothing(self):
         manifest.write(self.SHARED[0], ["a"])
         said = self.output.getvalue()
@@ -612,9 +671,9 @@ class Manifests(Kept):
 
     def test_skips(self):
         self.assertEqual(manifest.skips(), {})
-        self.file("skips.txt", "# comment", "part: a", "    why", "   ", "", "part: b",
+        self.file("skips.txt", "# comment", "part: A", "    why", "    not", "   ", "", "part: b",
                   "\tas well")
-        self.assertEqual(manifest.skips(), {"part: a": "why", "part: b": "as well"})
+        self.assertEqual(manifest.skips(), {"part: A": "why not", "part: b": "as well"})
 
     def test_skips_need_a_reason(self):
         for lines in (["part: a"], ["part: a", "part: b", "    why"], ["part: a", "   "]):
@@ -626,8 +685,9 @@ class Manifests(Kept):
             manifest.skips()
 
     def test_patterns_of_skips(self):
-        leave = {"part *: a.b": "", "x: c": ""}
-        for whole, may in (("part 1: a.b", True), ("part : a.b", True), ("part 1: aXb", False),
+        leave = {"part *: a.b": "", "x: c": "", "P *: *D*": ""}
+        for whole, may in (("P q r: s: tD u", True), ("P q: sd", False), ("p q: sD", False),
+                           ("part 1: a.b", True), ("part : a.b", True), ("part 1: aXb", False),
                            ("part 1: a.bc", False), ("a part 1: a.b", False), ("x: c", True)):
             self.assertEqual(manifest.may_skip(leave, whole), may, whole)
 
@@ -809,10 +869,11 @@ class Stages(Kept):
 
     def test_an_error_in_a_step(self):
         for error, word in ((common.Failure("no disk", "buy one"), "no disk\n.*next: buy one"),
+                            (common.Failure("no disk"), "no disk\n"),
+                            (Exception("odd"), "Traceback(.*\n)*.*Exception: odd"),
                             (ValueError("odd"), "Traceback(.*\n)*.*ValueError: odd")):
             stage = self.stage("a")
-            done = self.report.run("part", [stage], mock.Mock(side_effect=error), 1)
-            self.assertIs(done, False)
+            self.report.run("part", [stage], mock.Mock(side_effect=error), 1)
             self.assertEqual((self.counts(), self.report.verdict()), ((0, 1, 1, 0), 1))
             self.assertRegex(self.output.getvalue(), word)
             self.assertIn("FAILED  part: ends without an error", self.output.getvalue())
@@ -820,7 +881,7 @@ class Stages(Kept):
     def test_a_step(self):
         stage = self.stage("a")
         func = mock.Mock(side_effect=lambda *_: stage("a", True))
-        self.assertTrue(self.report.run("part", [stage], func, 1, 2))
+        self.report.run("part", [stage], func, 1, 2)
         func.assert_called_once_with(1, 2)
         self.assertTrue(stage.over)
         self.assertEqual(self.report.verdict(), 0)
@@ -839,6 +900,97 @@ class Stages(Kept):
         self.report.run("slow", [], takes_time)
         self.report.verdict()
         self.assertIn("\n61.5 minutes: part 0.0, slow 1.5\n", self.output.getvalue())
+        self.report.run("bad", [], mock.Mock(side_effect=ValueError))
+        self.report.verdict()
+        self.assertIn("part 0.0, slow 1.5, bad 0.0\n", self.output.getvalue())
+
+    def test_how_much_is_told(self):
+        """The first lines of a long detail, and the first of many names."""
+        stage = self.stage(*(f"n{number:02}" for number in range(13)), "bad")
+        stage("bad", False, "".join(f"l{number}\n" for number in range(9)))
+        stage.finish(True)
+        self.assertEqual(self.counts(), (0, 1, 13, 0))
+        self.assertIn("n11\n              ...\n", self.output.getvalue())
+        self.report.verdict()
+        end = self.output.getvalue().partition("\nfailed:\n")[2].splitlines()
+        self.assertEqual([line.strip() for line in end[:10]],
+                         ["part: bad", "l0", "l1", "l2", "l3", "part: 13 results did not come",
+                          "n00", "n01", "n02", "n03"])
+
+    def test_no_dots_if_all_are_told(self):
+        self.stage(*(f"n{number:02}" for number in range(12))).finish(True)
+        self.assertIn("n11\n", self.output.getvalue())
+        self.assertNotIn("...", self.output.getvalue())
+
+    def test_one_that_did_not_run(self):
+        stage = self.stage("a", "b")
+        stage("a", True)
+        stage.finish(True)
+        self.assertEqual(self.report.verdict(), 1)
+        self.assertIn("1 passed, 0 failed, 1 did not run\n", self.output.getvalue())
+
+    def test_a_part_without_a_manifest(self):
+        stage = self.stage()
+        (self.top / "expected/part.txt").unlink()
+        stage("a", True)
+        self.assertEqual(self.counts(), (0, 1, 0, 0))
+
+    def test_blanks_in_a_name(self):
+        stage = self.stage("a b c", "a b c (2)", accept=True)
+        stage(" a  b\tc ", True)
+        stage("a b\n c", True)
+        stage.finish(True)
+        self.assertEqual(self.lines("part.txt"), ["a b c", "a b c (2)"])
+
+    def test_leave_is_for_a_name_with_its_number(self):
+        stage = self.stage("a", "a (2)", skips=["part: a"])
+        for _ in range(2):
+            stage("a", None, "no disk")
+        self.assertEqual(self.counts(), (0, 1, 0, 1))
+
+    def test_results_of_two_threads(self):
+        """Another thread reports the same name just before this one gets the lock."""
+        stage = self.stage("a", "a (2)", "a (3)")
+        real, others = self.report.lock, [True]
+
+        class Lock:
+            def __enter__(self):
+                if others and others.pop():
+                    stage("a", True)
+                real.acquire()
+
+            def __exit__(self, *_):
+                real.release()
+        self.report.lock = Lock()
+        stage("a", False)
+        self.assertEqual(stage.seen, {"a": True, "a (2)": False})
+
+    def test_a_second_result_hides_no_failure(self):
+        for first, second in itertools.product((True, False, None), repeat=2):
+            stage = self.stage("a", "b", accept=True, skips=["part: *"])
+            stage("a", first)
+            stage("a", second)
+            self.assertEqual(stage.seen, {"a": first, "a (2)": second})
+            stage.finish(True)
+            whole = False not in (first, second)
+            self.assertEqual("b" in self.lines("part.txt"), not whole)
+
+    def test_a_failure_in_another_stage_prevents_no_acceptance(self):
+        stage = self.stage("gone", accept=True)
+        other = results.Stage(self.report, manifest.Part("other", "other.txt"))
+        other("x", False)
+        stage("a", True)
+        stage.finish(True)
+        other.finish(True)
+        self.assertEqual(self.lines("part.txt"), ["a"])
+        self.assertFalse((self.top / "expected/other.txt").exists())
+
+    def test_a_failure_of_what_was_not_selected_prevents_acceptance(self):
+        stage = self.selected(accept=True)
+        stage("x.a", True)
+        stage("y.c", False)
+        stage.finish(True)
+        self.assertEqual(self.lines("part.txt"), ["x.a", "x.b", "y.c", "whole"])
 
 
 class Recorder:
@@ -2266,8 +2418,30 @@ class Kunit(Kept):
         self.assertIn("BUG: x", self.seen[-1][2])
 
     def test_exit_code(self):
-        self.assertEqual(self.run_kunit(Ktap.GOOD, code=1), {**self.GOOD, "the guest ends": False})
-        self.assertIn("exit code 1", self.seen[-3][2])
+        for code in (1, 127):
+            self.assertEqual(self.run_kunit(Ktap.GOOD, code=code),
+                             {**self.GOOD, "the guest ends": False})
+            self.assertIn(f"exit code {code}\n", self.seen[-3][2])
+
+    def test_the_first_of_many_are_told(self):
+        """The first problem and the first splat have caused the others."""
+        text = Ktap.GOOD + "".join(f"ok {number} late\n" for number in range(3, 33))
+        self.run_kunit(text, splats=[guest.Splat("", f"BUG: {n}") for n in range(9)])
+        lost, log = (detail.splitlines() for _, _, detail in self.seen[-2:])
+        self.assertEqual(lost[0], "after the end of the stream: ok 3 late")
+        self.assertEqual(log[:2], ["BUG: 0", "BUG: 1"])
+        self.assertLess(len(lost) + len(log), 30)
+
+    def test_failures_of_other_suites_are_not_reported(self):
+        found = self.run_kunit(Ktap.GOOD.replace("ok 2 pfn", "not ok 2 pfn").replace(
+            "\nok 1 words", "\nnot ok 1 words"), wanted={"", "slots"})
+        self.assertEqual(found, {"slots.runs": True, **dict(list(self.GOOD.items())[4:])})
+
+    def test_a_kernel_that_cannot_be_built(self):
+        """No guest ran, so nothing is said about one."""
+        with self.assertRaisesRegex(common.Failure, "no compiler"):
+            self.run_kunit("", error=common.Failure("no compiler"))
+        self.assertEqual(guest.boot.call_count, 1)
 
     def test_the_guest_fails(self):
         self.assertEqual(self.run_kunit("", error=guest.GuestFailure("panic", "LOG")),

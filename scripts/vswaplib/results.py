@@ -67,8 +67,7 @@ class Report:
             say("              " + line)
 
     def run(self, title, stages, func, *args):
-        """Runs one step. An error in it counts as one failed result, and the run goes on. Returns
-        True if there was no error."""
+        """Runs one step. An error in it counts as one failed result, and the run goes on."""
         say(f"--- {title} [{self.minutes():.1f} min]")
         error, begun = "", self.minutes()
         try:
@@ -82,7 +81,6 @@ class Report:
         self.times.append(f"{title} {self.minutes() - begun:.1f}")
         for stage in stages:
             stage.finish(ended=not error)
-        return not error
 
     def verdict(self):
         """Prints the last lines of a run; returns the exit code."""
