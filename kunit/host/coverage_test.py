@@ -157,8 +157,14 @@ class Built(unittest.TestCase):
                 patches.enter_context(mock.patch.object(target, name, value))
             patches.enter_context(contextlib.redirect_stdout(io.StringIO()))
             build.ensure(variant)
+            first = list(calls)
+            # Also if there is an image of an earlier build.
+            build.image(variant).parent.mkdir(parents=True)
+            build.image(variant).touch()
+            build.ensure(variant)
+            self.assertEqual(calls, first * 2)
             args = build.configure.call_args.args[3]
-        return calls, args
+        return first, args
 
     def test_objects_come_before_the_image(self):
         self.assertEqual(self.calls("vswap"), ([("bzImage",)], ["A=1"]))

@@ -106,6 +106,20 @@ class Rates(unittest.TestCase):
         # A case that is not known to fail is not decided yet.
         self.assertEqual(rates.verdict((0, 3), (1, 3)), "open")
 
+    def test_rates_are_compared_and_not_counts(self):
+        # Base has run more often, because another kernel was undecided.
+        self.assertEqual(rates.verdict((3, 16), (3, 6)), "open")
+        self.assertEqual(rates.verdict((3, 21), (6, 6)), "worse")
+        self.assertEqual(rates.verdict((6, 6), (6, 11)), "ok")
+
+    def test_what_fails_as_often_as_on_base_is_ok_whatever_happened_before(self):
+        self.assertEqual(rates.verdict((3, 3), (3, 3), (0, 200)), "ok")
+
+    def test_where_a_line_that_fails_by_chance_becomes_worse(self):
+        # 1.08 % and 0.86 %: three more runs of base, which passed, make the difference.
+        self.assertEqual(rates.verdict((0, 3), (3, 5), (2, 30)), "ok")
+        self.assertEqual(rates.verdict((0, 6), (3, 5), (2, 30)), "worse")
+
     def test_close_ones_are_run_again_and_then_decided(self):
         self.assertEqual(rates.verdict((0, 1), (1, 1)), "open")
         self.assertEqual(rates.verdict((1, 3), (3, 3)), "open")
@@ -158,6 +172,11 @@ class Parsers(unittest.TestCase):
         self.assertEqual(selftests.parse("OK 3 a # skip\nNot OK 4 b\n"),
                          [("a", "skip"), ("b", "not ok")])
 
+    def test_words_that_only_begin_like_a_directive(self):
+        text = "ok 1 a # SKIPPED b\nok 2 c # skipping d\nok 3 e #SKIP f\n"
+        self.assertEqual(selftests.parse(text), [("a # SKIPPED b", "ok"), ("c # skipping d", "ok"),
+                                                 ("e", "skip")])
+
     def test_a_failure_that_is_expected_to_fail_still_failed(self):
         self.assertEqual(selftests.parse("not ok 1 x # XFAIL y\n"), [("x", "not ok")])
 
@@ -181,9 +200,21 @@ class Parsers(unittest.TestCase):
         self.assertEqual(self.results("1..1\nok 1 a\nok 2 b\n")[END], "not ok")
         self.assertEqual(self.results("TAP version 13\n1..3\nok 1 a\nok 2 b\n")[END], "not ok")
         self.assertEqual(self.results("ok 1 a\nok 2 b\n1..3\n")[END], "not ok")
-        self.assertEqual(self.results(good + "Bail out! no memory\n", 1)[END], "not ok")
+        for bail in ("Bail out! no memory\n", "Bail out!\n"):
+            self.assertEqual(self.results(good + bail, 1)[END], "not ok")
         self.assertEqual(self.results("")[END], "not ok")
         self.assertEqual(self.results("cannot execute\n", 0)[END], "not ok")
+
+    def test_a_name_that_comes_often(self):
+        words = self.results("1..3\nok 1 a\nnot ok 2 a\nok 3 a\n")
+        self.assertEqual(words, {"a": "ok", "a (2)": "not ok", "a (3)": "ok", END: "ok"})
+
+    def test_skips_are_planned(self):
+        self.assertEqual(self.results("1..2\nok 1 a\nok 2 b # SKIP c\n")[END], "ok")
+
+    def test_the_plan_of_a_part_is_not_that_of_the_program(self):
+        self.assertEqual(self.results("TAP version 13\n    1..9\n1..1\nok 1 a\n")[END], "ok")
+        self.assertEqual(self.results("    1..1\n1..2\nok 1 a\n")[END], "not ok")
 
     def test_without_a_plan(self):
         self.assertEqual(self.results("ok 1 a\n"), {"a": "ok", END: "ok"})
@@ -196,6 +227,12 @@ class Parsers(unittest.TestCase):
         self.assertEqual(set(self.results(whole, test=test).values()), {"ok"})
         self.assertEqual(self.results(split, test=test),
                          {"100 iterations": "ok", "no large folio was split": "not ok", END: "ok"})
+        # Also if the last one splits folios, or a few, or their share is no number.
+        last = whole[:-len("0.00%\n")] + "93.10%\n"
+        for text in (last, *(whole.replace("0.00", share, 1) for share in ("0.39", "-nan"))):
+            self.assertEqual(self.results(text, test=test),
+                             {"100 iterations": "ok", "no large folio was split": "not ok",
+                              END: "ok"})
         short = self.results(whole.partition("\n")[2], test=test)
         self.assertEqual(short["100 iterations"], "not ok")
         self.assertEqual(set(self.results("", test=test).values()) - {"ok"}, {"not ok"})
@@ -208,6 +245,7 @@ class Parsers(unittest.TestCase):
             self.assertEqual(self.results(passed, test=test), {"all steps": "ok", END: "ok"})
             failed = "FAIL swapon /dev/zram1 failed\n"
             for text in (f"{name} : [FAIL]\n", "", failed + passed, passed + failed,
+                         f"not {name} : [PASS]\n", f"{name} : [PASS] x\n", "FAILED x\n" + passed,
                          "swapon\n" + failed + passed):
                 self.assertEqual(self.results(text, test=test)["all steps"], "not ok", text)
 
@@ -251,6 +289,22 @@ class Compared(unittest.TestCase):
         self.assertEqual(self.verdict([None] * 6, ["ok"] * 5 + [None])[:2], ("ok", False))
         self.assertEqual(self.verdict([None] * 6, ["skip"] * 6)[0], "ok")
         self.assertEqual(self.verdict([None] * 6, ["not ok"] * 6)[0], "worse")
+
+    def test_runs_of_what_base_does_not_have(self):
+        self.assertEqual(self.verdict([None] * 6, ["ok"]),
+                         ("ok", False, "1 of 1, base 6 of 6"))
+
+    def test_what_base_has_now_and_then_has_to_come(self):
+        for base in (["ok", None, "ok"], [None, "ok", "ok"]):
+            for word in (None, "skip", "not ok"):
+                self.assertEqual(self.verdict(base, [word] * 3)[0], "open")
+                self.assertEqual(self.verdict(base * 3, [word] * 9)[0], "worse")
+
+    def test_a_new_case_after_the_end_is_decided(self):
+        good = {"case": "ok", END: "ok"}
+        lines = selftests.compare([good], [{**good, "new": "not ok"}], {})
+        self.assertEqual([line.case for line in lines], ["case", END, "new"])
+        self.assertTrue(selftests.is_open(lines))
 
     def test_rates_are_of_the_rounds(self):
         self.assertEqual(self.verdict(["ok"] * 5, ["ok"] * 4 + ["not ok"]),
@@ -314,6 +368,17 @@ class Reported(unittest.TestCase):
         bad = {"a": "ok", END: "not ok"}
         self.assertEqual(self.report([bad], [bad])[f"selftest some: {END}"],
                          (False, "0 of 1, base 0 of 1"))
+
+    def test_what_is_undecided_at_the_end_has_failed(self):
+        """More rounds do not help if a program does not come to its end."""
+        good = {"a": "ok", "b": "ok", END: "ok"}
+        found = self.report([good], [{**good, "a": "not ok", END: "not ok"}])
+        self.assertEqual({name: ok for name, (ok, _) in found.items()}, {
+            "selftest some: a": False, "selftest some: b": True, f"selftest some: {END}": False})
+        good = {**{f"case {n}": "ok" for n in range(20)}, END: "ok"}
+        found = self.report([good], [{**good, "case 3": "not ok", END: "not ok"}])
+        self.assertEqual(found, {"selftest some": (
+            False, f"case 3: 0 of 1, base 1 of 1; {END}: 0 of 1, base 1 of 1")})
 
     def test_one_result_for_a_large_test(self):
         good = {**{f"case {n}": "ok" for n in range(18)}, "s": "skip", "n": "not ok", END: "ok"}
@@ -393,6 +458,82 @@ class Guests(Folder):
         self.assertEqual((self.top / "logs/selftest-vswap-prog@x-2.log").read_text().strip(),
                          PASS.strip())
         self.assertFalse((self.top / "logs/selftest-vswap-prog@x-0.log").exists())
+
+    def test_pieces_of_output_make_no_difference(self):
+        tests = Test("prog", "mm"), Test("prog@2", "mm")
+        text = "".join(f"{selftests.PREFIX} {name}\n{PASS}\n{selftests.PREFIX}-END {name} {code}\n"
+                       for name, code in (("prog", 139), ("prog", 0), ("prog", 10), ("prog@2", 3)))
+        for size in (1, 2, 50, len(text)):
+            stream = selftests._Stream(selftests.PLAIN, tests)
+            for start in range(0, len(text), size):
+                stream.feed(text[start:start + size])
+            self.assertEqual([[words[END] for words in stream.rounds[test]] for test in tests],
+                             [["not ok", "ok", "not ok"], ["ok"]])
+
+    def test_each_kernel_and_each_test_has_logs_of_its_own(self):
+        tests = {Test("prog", "mm"): 1, Test("prog@2", "mm"): 2}
+        sides = selftests.BASE, selftests.PLAIN, selftests.VIRTUAL, selftests.DEBUG
+        for side in sides:
+            selftests._boot(side, tests)
+        self.assertEqual({path.name for path in selftests.LOGS.iterdir()},
+                         {f"selftest-{side}-{name}.log"
+                          for side in ("base", "vswap", "virtual", "debug")
+                          for name in ("prog-1", "prog@2-1", "prog@2-2")})
+
+    def test_logs_of_later_rounds(self):
+        """The log of a round stays, however many guests run the test."""
+        self.on("vswap", ["not ok"] * 40)
+        self.run_group(Test("prog", "mm"))
+        for side in ("base", "vswap"):
+            texts = [(selftests.LOGS / f"selftest-{side}-prog-{number}.log").read_text()
+                     for number in range(1, 7)]
+            self.assertEqual(["not ok 2 two" in text for text in texts], [side == "vswap"] * 6)
+
+    def test_an_exit_code_is_of_one_round(self):
+        self.program("prog", f"cat <<X\n{PASS}X\nexit 4")
+        rounds, _ = selftests._boot(selftests.PLAIN, {Test("prog", "mm"): 2,
+                                                      Test("prog@2", "mm"): 1})
+        self.assertEqual([[words[END] for words in found] for found in rounds.values()],
+                         [["ok", "ok"], ["ok"]])
+
+    def test_programs_that_cannot_be_made(self):
+        """That is no failure of a guest."""
+        self.patch(selftests, "programs", mock.Mock(side_effect=common.Failure("no compiler")))
+        with self.assertRaisesRegex(common.Failure, "no compiler"):
+            self.run_group(Test("prog", "mm"))
+
+    def test_each_test_has_its_own_lines_that_fail_by_chance(self):
+        self.program("prog", """
+            n=$(cat count-$1-$SIDE 2> /dev/null || echo 0); echo $((n + 1)) > count-$1-$SIDE
+            word=ok; [ $SIDE = base ] || [ $n -gt 0 ] || word='not ok'
+            echo 1..1; echo $word 1 one""")
+        first = Test("prog", "mm", args="a", rounds=3)
+        chance = Test("prog@b", "mm", args="b", rounds=3, by_chance={"one": (4, 59)})
+        report = self.run_group(first, chance)
+        self.assertEqual(report.bad(), ["selftest prog: one"])
+        self.assertEqual(report.lines["selftest prog@b: one"], (True, "2 of 3, base 3 of 3"))
+
+    def test_the_second_kernel_is_decided_like_the_first(self):
+        self.on("vswapvswap=on", ["not ok"] * 40)
+        report = self.run_group(Test("prog", "mm"), sides=(selftests.PLAIN, selftests.VIRTUAL))
+        self.assertEqual(report.bad(), ["selftest with virtual slots prog: two"])
+        self.assertEqual(report.lines[report.bad()[0]][1], "0 of 6, base 6 of 6")
+        self.assertEqual([self.ran(side) for side in ("base", "vswap", "vswapvswap=on")],
+                         [6, 1, 6])
+
+    def test_each_splat_is_told(self):
+        self.on("vswap", ["not ok"] * 40)
+        real, boots = self.boot, []
+
+        def boot(variant, script, **options):
+            real(variant, script, **options)
+            boots.append(variant)
+            if variant == "vswap":
+                raise guest.GuestFailure(f"BUG {boots.count('vswap')}", "read")
+        self.patch(guest, "boot", boot)
+        report = self.run_group(Test("prog", "mm"))
+        self.assertEqual(report.lines["selftest: the vswap kernel's log is clean (prog)"],
+                         (False, "BUG 1\nread\nBUG 2\nread"))
 
     def test_a_splat_is_told_with_the_selftest_that_it_came_in(self):
         selftests._boot(selftests.PLAIN, {Test("prog@x", "mm"): 2})
@@ -585,6 +726,29 @@ class Guests(Folder):
         selftests.run_all(selftests.TESTS, full, None)
         return built, groups
 
+    def test_from_the_table_to_the_report(self):
+        self.program("prog", "echo 1..2; echo 'ok 1 one # SKIP x'; echo not ok 2 two")
+        self.patch(build, "ensure", lambda name: None)
+        report = Report()
+        with quiet():
+            selftests.run_all([Test("prog", "mm", full=True), Test("prog@2", "mm"),
+                               Test("prog@3", "mm", smp=1)], True, report)
+        self.assertEqual({name: ok for name, (ok, _) in report.lines.items()}, {
+            **{f"{kind} {name}: {case}": ok
+               for kind, names in (("selftest", ("prog", "prog@2", "prog@3")),
+                                   ("selftest with virtual slots", ("prog", "prog@2", "prog@3")),
+                                   ("selftest on the debug kernel", ("prog@2", "prog@3")))
+               for name in names for case, ok in (("one", None), ("two", None), (END, True))},
+            **{f"{side.kind}: the {side.variant} kernel's log is clean ({names})": True
+               for side in (selftests.BASE, selftests.PLAIN, selftests.VIRTUAL, selftests.DEBUG)
+               for names in ("prog, prog@2", "prog@3")}})
+
+    def test_what_only_full_runs_does_not_run_without(self):
+        self.patch(build, "ensure", lambda name: None)
+        report = Report()
+        selftests.run_all([Test("prog", "mm", full=True)], False, report)
+        self.assertEqual((report.lines, self.boots), ({}, []))
+
     def test_the_verb_test_runs_each_test_once(self):
         built, groups = self.run_all(False)
         self.assertEqual(built, ["base", "vswap"])
@@ -678,6 +842,101 @@ class Table(unittest.TestCase):
                 self.assertIn(f"swap_{test.swap}", functions)
 
 
+class SetUp(Folder):
+    """Runs the set-up of the guest, with files of the test and commands that only tell how they
+    were called."""
+
+    FILES = {"module/zswap/parameters/enabled": "N", "module/zswap/parameters/compressor": "zstd",
+             "block/zram0/reset": "", "block/zram0/disksize": "", "block/zram0/comp_algorithm": "",
+             "kernel/mm/ksm/sleep_millisecs": "0",
+             **{f"kernel/mm/transparent_hugepage/hugepages-{size}kB/enabled": "inherit"
+                for size in (32, 64, 128)}}
+    ZSWAP = "module/zswap/parameters/enabled"
+
+    def setUp(self):
+        super().setUp()
+        for name in ("bin", "programs", "dev", "proc"):
+            (self.top / name).mkdir()
+        (self.top / "programs/prog").write_text("a program")
+        (self.top / "proc/mounts").touch()
+        for name in ("swapon", "swapoff", "mkswap", "mkfs.ext4", "mount"):
+            path = self.top / "bin" / name
+            path.write_text(f'#!/bin/sh\necho {name} $* >> {self.top}/said\n'
+                            f'[ "$FAILS" != {name} ]\n')
+            path.chmod(0o755)
+
+    def run_shell(self, text, fails="", code=0, **files):
+        """Runs shell code after the set-up. Returns (calls of commands, files that it changed)."""
+        for name, content in {**self.FILES, **files}.items():
+            path = self.top / "sys" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content + "\n")
+        (self.top / "said").write_text("")
+        script = f"{selftests.GUEST_SETUP}\n: > {self.top}/said\n{text}"
+        for real, place in (("/run/vswap-fs", "fs"), ("/vswap/selftests", "programs"),
+                            ("/sys/", "sys/"), ("/proc/mounts", "proc/mounts"),
+                            ("/dev/zram0", "dev/zram0")):
+            script = script.replace(real, str(self.top / place) + "/" * real.endswith("/"))
+        # The device is a file here.
+        script = script.replace("[ ! -b", "[ ! -e")
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, env={
+            "PATH": f"{self.top}/bin:/usr/bin:/bin", "FAILS": fails})
+        self.assertEqual((done.returncode, done.stderr), (code, ""))
+        said = (self.top / "said").read_text().replace(f"{self.top}", "").splitlines()
+        now = {name: (self.top / "sys" / name).read_text().strip() for name in self.FILES}
+        return said, {name: text for name, text in now.items()
+                      if text != {**self.FILES, **files}[name]}
+
+    COMPRESSOR = {"module/zswap/parameters/compressor": "lzo"}
+
+    def test_the_tests_run_on_a_file_system_of_their_own(self):
+        self.assertEqual(self.run_shell("pwd > here"), ([], self.COMPRESSOR))
+        self.assertEqual((self.top / "fs/here").read_text().strip(), str(self.top / "fs"))
+        self.assertEqual((self.top / "fs/prog").read_text(), "a program")
+
+    def test_without_the_file_system_nothing_runs(self):
+        for fails in ("mkfs.ext4", "mount"):
+            said, changed = self.run_shell("swap_disk", fails, code=99)
+            self.assertEqual((said[-1].split()[0], changed), (fails, {}))
+
+    def test_kinds_of_swap(self):
+        zram = {"block/zram0/comp_algorithm": "lzo", "block/zram0/disksize": "64M"}
+        for kind, said, changed in (
+                ("zswap", ["swapon /dev/vda"], {self.ZSWAP: "1"}),
+                ("disk", ["swapon /dev/vda"], {}), ("none", [], {}),
+                ("zram", ["mkswap /dev/zram0", "swapon /dev/zram0"], zram)):
+            self.assertEqual(self.run_shell(f"swap_{kind}"),
+                             (said, {**self.COMPRESSOR, **changed}))
+
+    def test_nothing_is_left_of_the_test_before(self):
+        """Writing 0 to a disabled zswap would set it up."""
+        self.assertEqual(self.run_shell("no_swap"), (["swapoff -a"], self.COMPRESSOR))
+        (self.top / "dev/zram0").touch()
+        self.assertEqual(self.run_shell("no_swap", **{self.ZSWAP: "Y"}),
+                         (["swapoff -a"], {**self.COMPRESSOR, self.ZSWAP: "0",
+                                           "block/zram0/reset": "1"}))
+
+    def test_folios_of_64_kib_alone(self):
+        sizes = {f"kernel/mm/transparent_hugepage/hugepages-{size}kB/enabled": word
+                 for size, word in ((32, "never"), (64, "always"), (128, "never"))}
+        for text, more in ((selftests.ONLY_64K, {}), (selftests.SMALL_BACK, {self.ZSWAP: "0"})):
+            self.assertEqual(self.run_shell(text), ([], {**self.COMPRESSOR, **sizes, **more}))
+
+    def test_ksmd_sleeps(self):
+        ksm = "kernel/mm/ksm/sleep_millisecs"
+        said, changed = self.run_shell(selftests.KSMD_SLEEPS)
+        self.assertEqual(said, [f"mount --bind /fs/sleep_millisecs /sys/{ksm}"])
+        self.assertEqual(changed, {**self.COMPRESSOR, ksm: "20"})
+        self.assertEqual((self.top / "fs/sleep_millisecs").read_text(), "20\n")
+        # It is mounted once.
+        (self.top / "proc/mounts").write_text(f"x /sys/{ksm} ext4 rw 0 0\n")
+        self.assertEqual(self.run_shell(selftests.KSMD_SLEEPS), ([], self.COMPRESSOR))
+
+    def test_what_the_kernel_is_told(self):
+        self.assertEqual(set(selftests.APPEND.split()),
+                         {"proc_mem.force_override=always", "kmemleak=off"})
+
+
 class Programs(Folder):
     """Tests with sources of selftests, and a make that makes what it is asked for."""
 
@@ -735,6 +994,8 @@ class Programs(Folder):
         self.assertEqual([command[0] for command in self.commands],
                          ["nice", "nice", "nice", "gcc", "gcc"])
         folder = made["one"].parent
+        # Each version of the kernel has its own.
+        self.assertEqual(folder.parent, self.top / "home")
         self.assertEqual({path.name for path in folder.iterdir()}, set(made))
         before = list(self.commands)
         self.assertEqual(self.programs(), made)
@@ -766,6 +1027,24 @@ class Programs(Folder):
             self.programs()
         self.assertEqual(common.run, real)
         self.assertEqual(len(self.programs()), 6)
+
+    def test_two_runs_make_them_once(self):
+        waits, goes = threading.Event(), threading.Event()
+
+        def make(*args, **options):
+            waits.set()
+            goes.wait(10)
+            self.make(*args, **options)
+        self.patch(common, "run", make)
+        with quiet(), concurrent.futures.ThreadPoolExecutor(2) as pool:
+            first = pool.submit(selftests.programs)
+            self.assertTrue(waits.wait(10))
+            second = pool.submit(selftests.programs)
+            with self.assertRaises(concurrent.futures.TimeoutError):
+                second.result(0.2)
+            goes.set()
+            self.assertEqual(first.result(), second.result())
+        self.assertEqual(len(self.commands), 5)
 
     def test_other_programs_are_made_anew(self):
         first = self.programs()["one"].parent
@@ -951,6 +1230,50 @@ class Builds(Folder):
         self.assertEqual(build.wanted_options([one, two], ["CONFIG_D=3"]),
                          {"CONFIG_A": "n", "CONFIG_S": '"a=b"', "CONFIG_D": "3"})
 
+    def test_lines_of_the_caller_win(self):
+        (self.top / "one").write_text("CONFIG_A=y\n")
+        self.assertEqual(build.wanted_options([self.top / "one"], ["CONFIG_A=n"]),
+                         {"CONFIG_A": "n"})
+
+    def test_fragments_win_in_their_order(self):
+        for name, value in (("vswap", 1), ("kunit", 2), ("small", 3)):
+            (self.configs / f"{name}.config").write_text(f"CONFIG_ORDER={value}\n")
+        self.ensure("um")
+        self.assertIn("CONFIG_ORDER=3\n", (self.top / "home/build/um/.config").read_text())
+
+    def test_an_option_that_has_another_value(self):
+        real = self.run_make
+
+        def run(command, log, env, show):
+            real(command, log, env, show)
+            (self.top / "c/.config").write_text("CONFIG_A=y\nCONFIG_N=16\nCONFIG_M=y\n")
+        self.patch(build, "run", run)
+        wanted = ["CONFIG_A=n", "CONFIG_N=12", "CONFIG_M=m"]
+        self.assertEqual(build.configure(self.top / "c", "tree", [], [], wanted, check=False),
+                         wanted)
+        with self.assertRaisesRegex(common.Failure, "CONFIG_A=n, CONFIG_N=12, CONFIG_M=m"):
+            build.configure(self.top / "c", "tree", [], [], wanted)
+
+    def test_each_run_is_configured_anew(self):
+        for value in "nym":
+            build.configure(self.top / "c", "tree", [], [], [f"CONFIG_A={value}"])
+            self.assertEqual((self.top / "c/.config").read_text(), f"CONFIG_A={value}\n")
+
+    def test_logs_of_a_build(self):
+        for _ in range(2):
+            self.ensure("vswap")
+        folder = self.top / "home/build/vswap"
+        self.assertEqual([(folder / f"{name}.log").read_text().count("make")
+                          for name in ("config", "build")], [2, 1])
+
+    def test_a_build_that_failed_was_not_the_first(self):
+        """It is still said how long the first takes, because nothing was built."""
+        with contextlib.suppress(common.Failure):
+            self.log = "failed"
+            self.ensure("vswap")
+        self.log = ""
+        self.assertIn("first time", self.ensure("vswap")[1])
+
     def test_a_failing_make_is_an_error(self):
         self.log = "failed (2): make"
         with self.assertRaisesRegex(common.Failure, "failed"):
@@ -1012,8 +1335,9 @@ class Builds(Folder):
                            ("CLIPPY_DRIVER", setup.rust_tool("clippy-driver")),
                            ("BINDGEN", common.TOOLS / "bin/bindgen")):
             self.assertEqual(args[name], str(path))
-        for name in ("USER", "HOST", "TIMESTAMP"):
-            self.assertIn(f"KBUILD_BUILD_{name}", args)
+        self.assertEqual({name: value for name, value in args.items() if "BUILD" in name},
+                         {"KBUILD_BUILD_USER": "vswap", "KBUILD_BUILD_HOST": "vswap",
+                          "KBUILD_BUILD_TIMESTAMP": "2026-01-01"})
 
     def parse(self, prog, *words):
         parser = argparse.ArgumentParser(prog=prog)
@@ -1032,7 +1356,19 @@ class Builds(Folder):
                 self.main("vswap path", "--variant", "base")
         self.assertIn("base was not built", raised.exception.what)
         self.assertIn("--variant base", raised.exception.hint)
+        self.assertEqual(self.made, [])
+        self.assertIn("building vswap", self.main("vswap build"))
         self.assertIn("building base", self.main("vswap build", "--variant", "base"))
+        other = self.top / "other"
+        self.patch(setup, "kernel_home", lambda: (other, self.top / "source"))
+        build.folder("base", other).mkdir(parents=True)
+        with self.assertRaisesRegex(common.Failure, "base was not built"):
+            self.main("vswap path", "--variant", "base")
+        build.image("base", other).parent.mkdir(parents=True)
+        build.image("base", other).touch()
+        self.assertEqual(self.main("vswap path", "--variant", "base"),
+                         f"{other}/build/base/arch/x86/boot/bzImage\n")
+        self.patch(setup, "kernel_home", lambda: (self.top / "home", self.top / "source"))
         self.assertEqual(self.main("vswap path", "--variant", "base"),
                          f"{build.image('base')}\n")
 
