@@ -1057,12 +1057,26 @@ class Programs(Folder):
         self.patch(selftests, "COPIED", [*selftests.COPIED, "more"])
         self.assertNotEqual(self.programs()["one"].parent, first)
 
-    def test_another_preloaded_file_is_made_anew(self):
-        first = self.programs()["one"].parent
-        other = self.top / "other.c"
-        other.write_text("other")
-        self.patch(selftests, "PRELOADED", other)
-        self.assertNotEqual(self.programs()["one"].parent, first)
+    def test_an_edited_preloaded_file_is_made_anew(self):
+        source = self.patch(selftests, "PRELOADED", self.top / "patient.c")
+        folders = []
+        for text in ("one", "other"):
+            source.write_text(text)
+            folders.append(self.programs()["one"].parent)
+        self.assertNotEqual(*folders)
+
+    def test_their_folder_is_there_when_all_are_made(self):
+        """An interrupted build leaves no folder that the next run takes for whole."""
+        real, seen = selftests.os.replace, []
+
+        def replace(source, target):
+            home = self.top / "home"
+            seen.append([path.name for path in home.iterdir() if path.suffix != ".new"])
+            real(source, target)
+            seen.append(sorted(path.name for path in target.iterdir()))
+        with mock.patch.object(selftests.os, "replace", replace):
+            made = self.programs()
+        self.assertEqual(seen, [[], sorted(made)])
 
 
 # ---------------------------------------------------------------------- build
