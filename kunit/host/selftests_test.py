@@ -1239,10 +1239,19 @@ class Builds(Folder):
 
     def test_later_fragments_win(self):
         one, two = self.top / "one", self.top / "two"
-        one.write_text("CONFIG_A=y\n# CONFIG_X is not set\nB=1\nCONFIG_S=\"a=b\"\nCONFIG_C\n")
+        one.write_text("CONFIG_A=y\n# CONFIG_X is not set\n# CONFIG_Y=y\nB=1\n"
+                       "CONFIG_S=\"a=b\"\nCONFIG_C\n")
         two.write_text("CONFIG_A=n\n")
         self.assertEqual(build.wanted_options([one, two], ["CONFIG_D=3"]),
                          {"CONFIG_A": "n", "CONFIG_S": '"a=b"', "CONFIG_D": "3"})
+
+    def test_each_variant_has_its_page_size(self):
+        for variant, shift in (("vswap", 12), ("arm64", 14), ("arm64-64k", 16)):
+            folder = build.folder(variant)
+            folder.mkdir(parents=True)
+            (folder / ".config").write_text(f"CONFIG_PAGE_SHIFT={shift}\n")
+        self.assertEqual([build.page_size(name) for name in ("vswap", "arm64", "arm64-64k")],
+                         [4096, 16384, 65536])
 
     def test_lines_of_the_caller_win(self):
         (self.top / "one").write_text("CONFIG_A=y\n")
