@@ -111,6 +111,9 @@ class Rates(unittest.TestCase):
         self.assertEqual(rates.verdict((3, 16), (3, 6)), "open")
         self.assertEqual(rates.verdict((3, 21), (6, 6)), "worse")
         self.assertEqual(rates.verdict((6, 6), (6, 11)), "ok")
+        # The kernel with fewer runs decides whether there are enough.
+        self.assertEqual(rates.verdict((1, 26), (3, 16)), "open")
+        self.assertEqual(rates.verdict((0, 21), (3, 3)), "worse")
 
     def test_what_fails_as_often_as_on_base_is_ok_whatever_happened_before(self):
         self.assertEqual(rates.verdict((3, 3), (3, 3), (0, 200)), "ok")
@@ -171,6 +174,10 @@ class Parsers(unittest.TestCase):
         self.assertEqual(selftests.parse("ok 4\n"), [("4", "ok")])
         self.assertEqual(selftests.parse("OK 3 a # skip\nNot OK 4 b\n"),
                          [("a", "skip"), ("b", "not ok")])
+
+    def test_numbers_of_two_digits(self):
+        self.assertEqual(selftests.parse("ok 9 a\nok 10 b\nnot ok 123 - c\n"),
+                         [("a", "ok"), ("b", "ok"), ("c", "not ok")])
 
     def test_words_that_only_begin_like_a_directive(self):
         text = "ok 1 a # SKIPPED b\nok 2 c # skipping d\nok 3 e #SKIP f\n"
@@ -305,6 +312,13 @@ class Compared(unittest.TestCase):
         lines = selftests.compare([good], [{**good, "new": "not ok"}], {})
         self.assertEqual([line.case for line in lines], ["case", END, "new"])
         self.assertTrue(selftests.is_open(lines))
+
+    def test_a_case_of_a_later_round(self):
+        good = {"case": "ok", END: "ok"}
+        for name in ("new", "# TODO new"):
+            lines = selftests.compare([good] * 3, [good, {**good, name: "not ok"}, good], {})
+            self.assertEqual([(line.case, line.verdict) for line in lines],
+                             [("case", "ok"), (END, "ok"), (name, "open")])
 
     def test_rates_are_of_the_rounds(self):
         self.assertEqual(self.verdict(["ok"] * 5, ["ok"] * 4 + ["not ok"]),
@@ -559,6 +573,17 @@ class Guests(Folder):
         rounds, _ = selftests._boot(selftests.PLAIN, {test: 1})
         self.assertEqual(rounds[test], [{"one": "ok", END: "not ok"}])
 
+    def test_a_program_that_ends_well_when_its_time_is_over(self):
+        self.program("prog", "trap 'exit 0' TERM; echo 1..1; echo ok 1 one; sleep 20 & wait")
+        test = Test("prog", "mm", timeout=1)
+        rounds, _ = selftests._boot(selftests.PLAIN, {test: 1})
+        self.assertEqual(rounds[test], [{"one": "ok", END: "not ok"}])
+
+    def test_errors_of_a_program_are_in_its_log(self):
+        self.program("prog", f"cat <<X\n{PASS}X\necho why >&2")
+        selftests._boot(selftests.PLAIN, {Test("prog", "mm"): 1})
+        self.assertIn("why\n", (selftests.LOGS / "selftest-vswap-prog-1.log").read_text())
+
     def test_a_slow_kernel_has_more_time(self):
         self.program("prog", f"sleep 1.3; cat <<'X'\n{PASS}X")
         test = Test("prog", "mm", timeout=1)
@@ -608,6 +633,28 @@ class Guests(Folder):
         rounds, failure = selftests._boot(selftests.PLAIN, {test: 1})
         self.assertIn("before prog", failure)
         self.assertEqual(rounds[test], [{END: "not ok"}])
+
+    def test_a_guest_that_ends_between_two_rounds(self):
+        def boot(*_, follow, **options):
+            follow(f"{selftests.PREFIX} prog\n{PASS}\n{selftests.PREFIX}-END prog 0\n")
+        self.patch(guest, "boot", boot)
+        test = Test("prog", "mm")
+        rounds, failure = selftests._boot(selftests.PLAIN, {test: 2})
+        self.assertEqual([words[END] for words in rounds[test]], ["ok", "not ok"])
+        self.assertIn("the guest ended before prog", failure)
+
+    def test_logs_are_numbered_for_each_kernel(self):
+        """Base runs again for the second kernel. Then the first is undecided, too."""
+        self.program("prog", """
+            n=$(cat count-$SIDE 2> /dev/null || echo 0); echo $((n + 1)) > count-$SIDE
+            one=ok two=ok
+            case $SIDE-$n in base-0|vswap-0) two='not ok';; vswapvswap=on-0) one='not ok';; esac
+            echo 1..2; echo $one 1 one; echo $two 2 two""")
+        self.run_group(Test("prog", "mm"), sides=(selftests.PLAIN, selftests.VIRTUAL))
+        self.assertLess(self.ran("vswap"), self.ran("base"))
+        self.assertEqual({path.name for path in selftests.LOGS.glob("selftest-vswap-*")},
+                         {f"selftest-vswap-prog-{number}.log"
+                          for number in range(1, self.ran("vswap") + 1)})
 
     def test_all_as_on_base(self):
         report = self.run_group(Test("prog", "mm", rounds=3), Test("prog@2", "mm"))
@@ -1245,6 +1292,11 @@ class Builds(Folder):
         two.write_text("CONFIG_A=n\n")
         self.assertEqual(build.wanted_options([one, two], ["CONFIG_D=3"]),
                          {"CONFIG_A": "n", "CONFIG_S": '"a=b"', "CONFIG_D": "3"})
+
+    def test_variants_of_an_architecture_have_its_image(self):
+        for variant, name in (("um-base", "linux"), ("arm64-64k", "arch/arm64/boot/Image"),
+                              ("debug", "arch/x86/boot/bzImage")):
+            self.assertEqual(build.image(variant), build.folder(variant) / name)
 
     def test_each_variant_has_its_page_size(self):
         for variant, shift in (("vswap", 12), ("arm64", 14), ("arm64-64k", 16)):

@@ -175,7 +175,8 @@ class Ktap(unittest.TestCase):
         self.faulty("slots: 0 tests run", (cases, ""), ("    1..1", "    1..0"))
         # Unless it was skipped.
         self.assertEqual(self.parsed((cases, ""), ("    1..1", "    1..0"),
-                                     ("ok 2 slots", "ok 2 slots # SKIP why"))[1], [])
+                                     ("ok 2 slots", "ok 2 slots # SKIP why")),
+                         ([*self.NAMES[:3], ("slots", None)], []))
 
     def test_the_same_twice(self):
         for word, rest in (("ok", ""), ("not ok", ""), ("ok", " # SKIP why")):
@@ -822,6 +823,12 @@ class Stages(Kept):
         stage.finish(True)
         self.assertEqual((self.counts(), self.report.verdict()), ((2, 0, 0, 2), 0))
         self.assertEqual(self.lines("part.txt"), ["a", "new", "skipped"])
+
+    def test_accept_of_a_new_part(self):
+        stage = self.stage(accept=True)
+        stage("a", True)
+        stage.finish(True)
+        self.assertEqual(self.lines("part.txt"), ["a"])
 
     def test_accept_keeps_all_if_a_skip_has_no_leave(self):
         stage = self.stage("gone", "a", accept=True)
@@ -2391,6 +2398,8 @@ class Kunit(Kept):
 
     def test_all_well(self):
         self.assertEqual(self.run_kunit(Ktap.GOOD), self.GOOD)
+        # Only failures are told with the log.
+        self.assertEqual({detail for _, _, detail in self.seen}, {""})
         self.assertEqual(guest.boot.call_args.args, ("um", "true"))
         self.assertEqual(guest.boot.call_args.kwargs,
                          {"append": "kunit.enable=1 kunit.autorun=1", "splats_ok": True})
