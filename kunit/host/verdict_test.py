@@ -1844,8 +1844,9 @@ class Stopping(Kept):
         self.assertEqual([lane.result(30) for lane in lanes], [-signal.SIGTERM] * 2)
 
 
-class StaleInt3(Kept):
-    """Tests what boot() does when QEMU executes int3 where memory has none."""
+class ErrorsOfQemu(Kept):
+    """Tests what boot() does when QEMU executes int3 where memory has none, or fails an assertion
+    of its own."""
 
     CONSOLE = ("[    4.31] clocksource: Switched to clocksource tsc\n"
                "[    4.32] Oops: int3: 0000 [#1] SMP KASAN\n"
@@ -1885,7 +1886,7 @@ class StaleInt3(Kept):
         self.assertEqual(self.runs, 2)
         self.assertEqual(len([*(self.top / "logs").glob("boot-debug-*.log")]), 2)
         self.assertRegex(self.output.getvalue(),
-                         "booting again. Its log: .*/boot-debug-.*-int3-2.log")
+                         "booting again. Its log: .*/boot-debug-.*-qemu-2.log")
 
     def test_what_the_caller_allows_and_how_long_it_took(self):
         clock = types.SimpleNamespace(monotonic=itertools.count(5, 7).__next__)
@@ -1894,9 +1895,40 @@ class StaleInt3(Kept):
         result = self.boots((output, "Out of memory: Killed process 1\n", ended), allowed=["oom"])
         self.assertEqual((result.splats, result.seconds), ([], 7))
 
+    ABORTED = "qemu-system-x86_64: system/x.c:26: f: Assertion `a < b->n' failed.\n"
+
+    def watched(self, *lines, ends_by="kill -ABRT $$"):
+        """Runs a program as QEMU, which prints lines as errors. Returns what _watch() does."""
+        out, log = self.top / "output", self.top / "log"
+        log.write_text("[ 3.7] pci 0000:00:02.0: BAR 4\n")
+        script = "".join(f"echo '{line}' >&2\n" for line in lines) + ends_by
+        return guest._watch(["sh", "-c", script], out, log, uml=False,
+                            timeout=20, quiet=True)
+
+    def test_a_failed_assertion_of_qemu(self):
+        line = self.ABORTED.strip().replace("'", "'\\''")
+        output, console, ended = self.watched(line)
+        self.assertEqual((output, ended), ("", "aborted"))
+        self.assertEqual(console, "[ 3.7] pci 0000:00:02.0: BAR 4\n" + self.ABORTED)
+        with self.assertRaisesRegex(guest.GuestFailure, "did not start: qemu.*: no such machine"):
+            self.watched("qemu-system-x86_64: no such machine", ends_by="exit 1")
+
+    def test_it_boots_again_after_an_assertion(self):
+        self.boots(("", self.ABORTED, "aborted"), self.GOOD)
+        self.assertEqual(self.runs, 2)
+        self.assertIn("QEMU ended by an assertion of its own; booting again",
+                      self.output.getvalue())
+        with self.assertRaisesRegex(guest.GuestFailure, "(?s)without the script's exit code.*"
+                                    "Assertion `a < b->n' failed"):
+            self.boots(*[("", self.ABORTED, "aborted")] * 3)
+        self.refused(1, ("ok 1 - a\n", self.ABORTED, "aborted"), self.GOOD)
+        self.refused(1, ("", "BUG: x\n" + self.ABORTED, "aborted"), self.GOOD)
+        self.refused(1, ("", "ok 1 null\n" + self.ABORTED, "aborted"), self.GOOD)
+        self.refused(1, ("", self.ABORTED, "aborted"), self.GOOD, icount=True)
+
     def test_not_without_end(self):
         self.refused(3, *[("", self.CONSOLE, "exit")] * 4)
-        self.assertEqual(len([*(self.top / "logs").glob("*-int3-*.log")]), 2)
+        self.assertEqual(len([*(self.top / "logs").glob("*-qemu-*.log")]), 2)
 
     def test_not_after_the_script_has_begun(self):
         self.refused(1, ("ok 1 - a\n", self.CONSOLE, "exit"), self.GOOD)

@@ -55,6 +55,8 @@ KINDS = {
 # while it patches it, and QEMU may still execute int3 afterwards: see debugging.rst.
 STALE_INT3 = re.compile(r"Oops: int3:.*\n(?:(?!Code: ).*\n)+"
                         r"Code: (?:[0-9a-f]{2} )*(?!cc)[0-9a-f]{2} <")
+# A failed assertion of QEMU, which ends QEMU.
+ABORTED = re.compile(r"^qemu-system-\S+: .*: Assertion `.*' failed\.$", re.M)
 KUNIT_RESULT = re.compile(r"^ *(?:not )?ok \d", re.M)
 # How often a guest boots in which this happens before the script begins.
 BOOTS = 3
@@ -317,13 +319,20 @@ def _unused_log(variant):
     return pathlib.Path(name)
 
 
-def _qemu_erred(cmd, console):
-    """Returns true if QEMU executed int3 where memory has none, which only happens with a thread
-    for each CPU, and if this kernel has reported nothing before: no error, no result of KUnit."""
+def _error_of_qemu(cmd, console, ended):
+    """Returns what QEMU did wrong, or "" if that is not sure. QEMU executed int3 where memory has
+    none, or ended by an assertion of its own. Both only happen with a thread for each CPU. The
+    kernel must have reported nothing before: no error, no result of KUnit."""
     text = plain(console)
     found = STALE_INT3.search(text)
-    return found and "tcg,thread=multi" in cmd and not splats_in(text[:found.start()]) \
-        and not KUNIT_RESULT.search(text[:found.start()])
+    if ended == "aborted":
+        what, before = "ended by an assertion of its own", text
+    elif found:
+        what, before = "executed int3 where memory has none", text[:found.start()]
+    else:
+        return ""
+    reported = splats_in(before) or KUNIT_RESULT.search(before)
+    return what if "tcg,thread=multi" in cmd and not reported else ""
 
 
 def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=False, timeout=600,
@@ -334,8 +343,8 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
 
     Raises GuestFailure on a panic, a splat or a time-out, and if the guest ends without the
     script's exit code. With `splats_ok`, splats do not raise but are in the Result. `allowed` names
-    KINDS that the script may provoke. Boots again after an error of QEMU (STALE_INT3) before the
-    script has begun.
+    KINDS that the script may provoke. Boots again after an error of QEMU before the script has
+    begun: see _error_of_qemu().
     """
     _refuse_if_stopped()
     image = build.ensure(variant) if ensure else build.image(variant)
@@ -363,10 +372,11 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
             return Result("", 0, log, time.monotonic() - start, [])
         for left in reversed(range(BOOTS)):
             output, console, ended = _watch(cmd, out, log, uml, timeout, quiet, follow)
-            if not left or output or not _qemu_erred(cmd, console):
+            what = not output and _error_of_qemu(cmd, console, ended)
+            if not left or not what:
                 break
-            kept = log.rename(log.with_name(f"{log.stem}-int3-{left}.log"))
-            common.say(f"QEMU executed int3 where memory has none; booting again. Its log: {kept}")
+            kept = log.rename(log.with_name(f"{log.stem}-qemu-{left}.log"))
+            common.say(f"QEMU {what}; booting again. Its log: {kept}")
         if memory:
             counters.save(build.folder(variant), memory, log.stem)
     _refuse_if_stopped()
@@ -397,8 +407,8 @@ def _env():
 
 
 def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
-    """Runs the guest to its end. Returns (script's output, console, "exit" or "timeout"). Prints
-    the script's output meanwhile unless `quiet`, and passes it to `follow`."""
+    """Runs the guest to its end. Returns (script's output, console, "exit", "timeout" or
+    "aborted"). Prints the script's output meanwhile unless `quiet`, and passes it to `follow`."""
     output, console = _Follower(out), _Follower(log)
     deadline = time.monotonic() + timeout
     ended = "exit"
@@ -437,6 +447,8 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
         follow(fresh)
     console.poll()
     text = errors.read_text(errors="replace")
+    if ABORTED.search(text):
+        return output.text, console.text + text, "aborted"
     if guest.returncode and ended == "exit" and text.strip() and not output.text:
         raise GuestFailure(f"the guest did not start: {text.strip().splitlines()[-1]}",
                            "see the command's own message above")
