@@ -555,6 +555,13 @@ class Guests(Folder):
         splat, = guest.splats_in((self.fs / "kmsg").read_text() + "BUG: odd\n")
         self.assertEqual(str(splat), "during prog@x: BUG: odd")
 
+    def test_oom_kills_only_in_the_selftest_that_provokes_them(self):
+        self.program("prog", "echo 'Out of memory: Killed process 1' >> kmsg")
+        selftests._boot(selftests.PLAIN, {Test("prog@a", "mm", oom=True): 2, Test("prog", "mm"): 1})
+        splat, = guest.splats_in((self.fs / "kmsg").read_text())
+        self.assertEqual(splat.during, "prog")
+        self.assertEqual([test.name for test in selftests.TESTS if test.oom], ["test_memcontrol"])
+
     def test_the_guest(self):
         tests = {Test("prog", "mm", mem="3G", smp=4, numa=True, timeout=7): 2,
                  Test("prog@b", "mm", mem="3G", smp=4, numa=True, timeout=11): 1}
@@ -563,8 +570,7 @@ class Guests(Folder):
         self.assertEqual(self.boots[0], {
             "variant": "debug", "mem": "3G", "smp": 4, "numa": True, "ensure": False,
             "host_root": True, "timeout": 10 * (2 * 7 + 11) + 120, "disks": ["1G", "1G"],
-            "files": {"vswap/selftests/prog": self.fs / "prog"}, "append": selftests.APPEND,
-            "allowed": ("oom",)})
+            "files": {"vswap/selftests/prog": self.fs / "prog"}, "append": selftests.APPEND})
         self.assertEqual(self.boots[1]["append"], selftests.APPEND + " vswap=on")
 
     def test_a_time_out_is_a_bad_end(self):
