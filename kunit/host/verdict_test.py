@@ -1537,9 +1537,14 @@ class Guests(Kept):
             self.assertEqual("VSWAP_LONG=1 timeout" in guesttests._driver([script], 1), said)
 
     def test_kernels_of_a_script(self):
-        every, debug = self.wishes("# x"), self.wishes("# guest: debug=1")
-        self.assertEqual([script.suits(variant) for script in (every, debug)
-                          for variant in ("debug", "vswap")], [True, True, True, False])
+        for wishes, kernels in (("# x", ["debug", "cover", "vswap"]),
+                                ("# guest: debug=1", ["debug", "cover"]),
+                                ("# guest: fast=1", ["cover", "vswap"]),
+                                ("# guest: named=1", []), ("# guest: named=1 debug=1", []),
+                                ("# guest: named=1 fast=1", [])):
+            script = self.wishes(wishes)
+            self.assertEqual([variant for variant in ("debug", "cover", "vswap", "arm64")
+                              if script.suits(variant)], kernels, wishes)
 
     def test_scripts_of_the_tree(self):
         few, every = guesttests.scripts(False), guesttests.scripts(True)

@@ -61,6 +61,7 @@ class Script:
     disk: str = ""
     host: bool = False
     named: bool = False
+    fast: bool = False
     # The time-out of a storm at full length, and whether the script shall run at full length.
     long: int = 0
     lasts: bool = False
@@ -73,7 +74,8 @@ class Script:
         """Returns true if a kernel runs the script."""
         if variant in BOOTS:
             return self.name in BOOTS[variant]
-        return not self.named and (variant in ("debug", "cover") or not self.debug)
+        wrong = self.fast if variant == "debug" else self.debug and variant != "cover"
+        return not (self.named or wrong)
 
     def guest(self):
         """Returns the requirements on the guest; () for the usual guest."""

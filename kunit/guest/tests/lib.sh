@@ -14,6 +14,7 @@
 #   host=1           a guest with the host's root file system
 #   full=1           only `test --full` runs the test
 #   debug=1          the test needs the debug kernel
+#   fast=1           the debug kernel is too slow for the test
 #   named=1          only kernels that name the test run it (BOOTS of guesttests.py)
 #
 # Tests that do not ask for another guest share guests of 1 GiB with two disks. In a guest without
