@@ -5,6 +5,7 @@ depends. Tests of verdicts are in verdict_test.py."""
 import argparse
 import collections
 import contextlib
+import functools
 import io
 import json
 import os
@@ -2311,6 +2312,79 @@ class Expected(unittest.TestCase):
         scripts = {script.name for script in guesttests.scripts(True)}
         found = {path.stem for path in (manifest.FOLDER / "guest").glob("*.txt")}
         self.assertFalse(found - scripts)
+
+
+@functools.cache
+def meet(one, two):
+    """Returns true if a text fits both patterns, in which * stands for any text."""
+    if not one or not two:
+        return not (one + two).strip("*")
+    if one[0] == "*":
+        return meet(one[1:], two) or meet(one, two[1:])
+    if two[0] == "*":
+        return meet(two, one)
+    return one[0] == two[0] and meet(one[1:], two[1:])
+
+
+class Skips(unittest.TestCase):
+    """Tests what guest scripts do where a kernel lacks a feature, and who may skip results."""
+
+    def patterns(self, text, name):
+        """Returns the results that a script may skip, with * for what only the guest knows."""
+        text = text.replace("$NAME", name)
+        # skip, and functions that skip the result that they are given.
+        commands = "skip"
+        for function, body in re.findall(r"^(\w+)\(\) \{\n(.*?)^\}", text, re.M | re.S):
+            if re.search(rf'\b({commands}) "\$\w+"', body):
+                commands += f"|{function}"
+        found = [re.sub(r"\$\{.*?\}|\$\w+", "*", what)
+                 for _, what in re.findall(rf'\b({commands}) "([^"]*)"', text)]
+        return {what for what in found if what.strip("*")}
+
+    def skippable(self):
+        """Returns [(part, results of it that may be skipped)]."""
+        sources = "".join(path.read_text() for path in (ROOT / "kunit/host/tests").glob("*.rs"))
+        found = [("host", {*re.findall(r"#\[ignore.*\]\nfn (\w+)", sources)}),
+                 ("selftests", {f"*{test.name}: *" for test in selftests.TESTS})]
+        lib = (guesttests.FOLDER / "lib.sh").read_text()
+        for script in guesttests.scripts(True):
+            patterns = self.patterns(lib + script.path.read_text(), script.name)
+            found += [(f"guest {variant} {script.name}", patterns)
+                      for variant in guesttests.runs_on(script)]
+        return found
+
+    def stale(self, entries):
+        """Returns the entries of skips.txt that no result can fit."""
+        found = self.skippable()
+        parts = [(entry, *entry.split(": ", 1)) for entry in entries]
+        return [entry for entry, part, name in parts
+                if not any(meet(part, other) and any(meet(name, what) for what in patterns)
+                           for other, patterns in found)]
+
+    def test_patterns_that_meet(self):
+        for one, two, met in (("a", "a", True), ("a", "b", False), ("a*", "*b", True),
+                              ("a*c", "*b*", True), ("*", "", True), ("a*", "b*", False),
+                              ("a", "", False), ("a*b", "ab", True), ("a*b", "a", False)):
+            self.assertEqual((meet(one, two), meet(two, one)), (met, met), (one, two))
+
+    def test_no_leave_to_skip_is_stale(self):
+        self.assertEqual(self.stale(manifest.skips()), [])
+
+    def test_stale_leave_is_found(self):
+        stale = ["guest vswap gone: *", "guest vswap vswap_bound: no memory", "host: gone",
+                 "guest arm64 vswap_bound: no memory for tables", "selftests: gone: case",
+                 "matrix: no-smp", "guest vswap *: the tables", "kunit debug: *"]
+        self.assertEqual(self.stale([*stale, "guest * verify: verify",
+                                     "guest vswap vswap_bound: no memory for tables"]), stale)
+
+    def test_what_is_not_done_is_skipped(self):
+        """A check that needs a file of the kernel must say so where the file is missing."""
+        for path in guesttests.FOLDER.glob("*.sh"):
+            text = path.read_text()
+            for found in re.finditer(r"^(\t*)if \[ -[defwx] .*?^\1fi$", text, re.M | re.S):
+                self.assertIn(f"\n{found.group(1)}else\n", found.group(), path.name)
+            self.assertNotRegex(text, r"\[ (! )?-[defwx] [^]]*\] (\|\||&&)"
+                                      r" (for|while|check|is|is_whole|load)\b", path.name)
 
 
 class Inputs(unittest.TestCase):

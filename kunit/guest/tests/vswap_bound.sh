@@ -37,6 +37,8 @@ if [ -e /sys/kernel/debug/vswap/plant ]; then
 	is "the checker finds it" "$(value /sys/kernel/debug/vswap/check wrong)" -gt 0
 	check "it is put right" set_to 1 /sys/kernel/debug/vswap/plant
 	consistent "put right"
+else
+	skip "a cluster that names another owner" "this kernel plants none"
 fi
 verified "filled"
 unbound "filled"

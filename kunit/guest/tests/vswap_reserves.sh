@@ -14,11 +14,8 @@ dmesg -c > /dev/null
 # Pages of physical slots keep their slots in the swap cache. The classic LRU lists have more of them
 # there than MGLRU.
 gen=/sys/kernel/mm/lru_gen/enabled
-was=
-if [ -e $gen ]; then
-	was=$(cat $gen)
-	set_to 0 $gen
-fi
+was=$(cat $gen 2> /dev/null)
+set_to 0 $gen
 set_to 1 $ZSWAP/shrinker_enabled
 before=$(vm zswpwb)
 least=$(swappress lowest swapload usemem --cgroup none --size 220M --procs 2 --sample 1 --passes 1 \
