@@ -275,7 +275,9 @@ class Splats(unittest.TestCase):
         "io": ("Read-error on swap-device (254:0:8)", "Write-error on swap-device (254:0:8)",
                "I/O error, dev vda, sector 8 op 0x0:(READ)",
                "I/O error, dev vdb, sector 8 op 0x0:(READ)"),
-        "segfault": ("x[1]: segfault at 0 ip 0 sp 0 error 4", "traps: x[1] trap int3 ip:1"),
+        "segfault": ("x[1]: segfault at 0 ip 0 sp 0 error 4", "traps: x[1] trap int3 ip:1",
+                     "x[1]: unhandled exception: DABT (lower EL), ESR 0x0000000092000006, level 2 "
+                     "translation fault in x[1000,aaaa000+1000]"),
         "reparent": ("WARNING: at lru_gen_exit_memcg+0x2d2/0x310, CPU#0: kworker/0:0/8",)}
 
     def lines(self, *lines, allowed=()):

@@ -48,7 +48,7 @@ KINDS = {
                       r"|Memory cgroup out of memory: Killed"),
     "alloc": re.compile(r"page allocation failure|SLUB: Unable to allocate"),
     "io": re.compile(r"Read-error on swap|Write-error on swap|I/O error, dev"),
-    "segfault": re.compile(r"segfault at|\btraps:"),
+    "segfault": re.compile(r"segfault at|\btraps:|: unhandled exception: "),
     "reparent": re.compile(r"WARNING: at lru_gen_exit_memcg\+"),
 }
 # An oops by int3 (cc), although memory has another instruction there. Linux writes int3 over code
