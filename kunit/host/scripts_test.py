@@ -2106,7 +2106,7 @@ class Guests(unittest.TestCase):
             self.assertIn(variant, build.VARIANTS)
             self.assertEqual({name for name in every if every[name].suits(variant)}, set(names))
         for script in every.values():
-            self.assertEqual(script.named, not script.suits("debug"))
+            self.assertEqual(script.named or script.fast, not script.suits("debug"))
         self.assertEqual(guesttests.runs_on(every["leaks"]), ("debug",))
         self.assertEqual(guesttests.runs_on(every["tags"]), ("arm64", "arm64-64k"))
         self.assertEqual(guesttests.runs_on(every["verify"]),

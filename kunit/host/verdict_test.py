@@ -1545,8 +1545,14 @@ class Guests(Kept):
                                 ("# guest: named=1", []), ("# guest: named=1 debug=1", []),
                                 ("# guest: named=1 fast=1", [])):
             script = self.wishes(wishes)
-            self.assertEqual([variant for variant in ("debug", "cover", "vswap", "arm64")
-                              if script.suits(variant)], kernels, wishes)
+            for full in (False, True):
+                self.assertEqual([variant for variant in ("debug", "cover", "vswap", "arm64")
+                                  if script.suits(variant, full)], kernels, wishes)
+        slow = self.wishes("# guest: slow=1")
+        self.assertEqual([(slow.suits(variant, False), slow.suits(variant, True))
+                          for variant in ("debug", "cover", "vswap")],
+                         [(False, True), (True, True), (True, True)])
+        self.assertEqual(guesttests.runs_on(slow), guesttests.VARIANTS)
 
     def test_scripts_of_the_tree(self):
         few, every = guesttests.scripts(False), guesttests.scripts(True)
@@ -2856,13 +2862,15 @@ class Steps(Kept):
         self.assertEqual(selected("--only", "guest debug*"),
                          {"guest debug": set(self.steps()["guest debug"].units())})
         both = {"guest debug", "guest vswap"}
-        for name in ("vswap_swapin", "vswap_big"):
+        for name in ("vswap_swapin", "vswap_reserves"):
             self.assertEqual(selected("--only", name), dict.fromkeys(both, {name}))
         self.assertEqual(set(selected("--full", "--only", "vswap_swapin")), both | {"guest arm64"})
-        self.assertEqual(selected("--only", "guest debug vswap_big"),
-                         {"guest debug": {"vswap_big"}})
+        self.assertEqual(selected("--only", "apps_stress"), {"guest vswap": {"apps_stress"}})
+        for name in ("vswap_reserves", "apps_stress"):
+            self.assertEqual(selected("--only", f"guest debug {name}"), {"guest debug": {name}})
         self.assertEqual(set(selected("--only", "vswap_b*")["guest vswap"]),
-                         {"vswap_bound", "vswap_boot_auto", "vswap_boot_bad", "vswap_boot_off"})
+                         {"vswap_big", "vswap_bound", "vswap_boot_auto", "vswap_boot_bad",
+                          "vswap_boot_off"})
         self.assertEqual(selected("--only", "cow"), {"selftests": {"cow"}})
         self.assertEqual(selected("--only", "guest arm64-64k tags"), {"guest arm64-64k": {"tags"}})
         self.assertEqual(set(selected("--only", "* preempt-rt")),

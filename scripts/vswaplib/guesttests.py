@@ -62,6 +62,7 @@ class Script:
     host: bool = False
     named: bool = False
     fast: bool = False
+    slow: bool = False
     # The time-out of a storm at full length, and whether the script shall run at full length.
     long: int = 0
     lasts: bool = False
@@ -70,11 +71,12 @@ class Script:
         """Returns the script as `test --full` runs it."""
         return dataclasses.replace(self, timeout=self.long or self.timeout, lasts=True)
 
-    def suits(self, variant):
-        """Returns true if a kernel runs the script."""
+    def suits(self, variant, full=True):
+        """Returns true if a kernel runs the script, with `full` in `test --full`."""
         if variant in BOOTS:
             return self.name in BOOTS[variant]
-        wrong = self.fast if variant == "debug" else self.debug and variant != "cover"
+        wrong = (self.fast or self.slow and not full if variant == "debug"
+                 else self.debug and variant != "cover")
         return not (self.named or wrong)
 
     def guest(self):

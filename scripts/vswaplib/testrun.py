@@ -180,7 +180,7 @@ def _kunit(variant):
 
 def _guests(variant, full, lasts):
     scripts = {script.name: script for script in guesttests.scripts(full, lasts)
-               if script.suits(variant)}
+               if script.suits(variant, full)}
     parts = {name: Part(f"guest {variant} {name}", f"guest/{name}.txt", variant,
                         guesttests.runs_on(script)) for name, script in scripts.items()}
     return Step(f"guest {variant}", guesttests.run_all, list(parts.values()), lambda: parts,

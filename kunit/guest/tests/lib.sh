@@ -15,6 +15,7 @@
 #   full=1           only `test --full` runs the test
 #   debug=1          the test needs the debug kernel
 #   fast=1           the debug kernel is too slow for the test
+#   slow=1           only `test --full` runs the test on the debug kernel
 #   named=1          only kernels that name the test run it (BOOTS of guesttests.py)
 #
 # Tests that do not ask for another guest share guests of 1 GiB with two disks. In a guest without
@@ -35,6 +36,10 @@ LEFT=
 # The debug kernel swaps 20 times slower, so it gets a quarter of the work.
 SCALE=1
 [ ! -d /sys/kernel/debug/failslab ] || SCALE=4
+# The swap type of virtual entries: the last of a swap device. The types above it depend on the
+# kernel's configuration: the debug kernel has DEVICE_PRIVATE (3) and MEMORY_FAILURE (1).
+VIRTUAL=27
+[ $SCALE -eq 1 ] || VIRTUAL=23
 TMP=/tmp/$NAME
 mkdir -p "$TMP"
 # Size in KiB of a page, and of the large folios of most tests, which have 16 pages.
