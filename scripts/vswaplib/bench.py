@@ -87,12 +87,15 @@ class Run:
     def save(self):
         benchreport.write_json(self.out / f"{self.args.suite}.json", self.samples, self.about)
 
-    def _take(self, group, variant, got):
-        info, rows, locks, seconds = got
+    def _same_kernel(self, variant):
         name = built(variant)
         if _image_hash(name) != self.about["images"][name]:
             die(f"the kernel {name} was built anew during the run: its figures are of two kernels",
                 "run bench again, and let no build run beside it")
+
+    def _take(self, group, variant, got):
+        info, rows, locks, seconds = got
+        self._same_kernel(variant)
         self.samples.add(group, variant, info, rows, locks)
         say(f"    {group.name} on {variant}: {len(rows)} phases, {seconds:.0f} s")
         self.save()
@@ -114,6 +117,7 @@ class Run:
             for group, variant, run, future in waiting:
                 got = future.result()
                 if run is None:
+                    self._same_kernel(variant)
                     self.again[group.name, variant] = got[1]
                 else:
                     self._take(group, variant, got)
