@@ -15,8 +15,8 @@ import time
 
 from . import arch as archs
 from . import benchplot, benchreport, build, common, guest, initramfs, series, setup, tree
-from .benchsuites import (ARMS, COUNTERS, ICOUNT, LOCK_VARIANT, LOCKS, NATIVE, RUNS, SUITES, TIME,
-                          VARIANTS, WALL, built, parse_output, script_text)
+from .benchsuites import (COUNTERS, ICOUNT, LOCK_VARIANT, LOCKS, NATIVE, RUNS, SUITES, TIME,
+                          VARIANTS, WALL, built, parse_output, script_text, settings)
 from .common import die, say
 
 # What is said of clocks whose groups run alone.
@@ -47,7 +47,7 @@ def add_arguments(parser):
 
 def _boot(group, variant, quick, run=0):
     """Runs a group once. Returns (info, rows, locks, seconds)."""
-    name, append, env = ARMS.get(variant, (variant, "", ()))
+    name, append, env = settings(group, variant)
     result = guest.boot(name, script_text(group, quick, run, env), smp=group.smp, mem=group.mem,
                         disks=list(group.disks), append=group.append + append,
                         icount=group.icount or group.clock == ICOUNT,

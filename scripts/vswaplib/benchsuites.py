@@ -22,6 +22,7 @@ class Group:
     timeout: int = 1500
     smp: int = 1
     icount: bool = False     # run with the deterministic clock, although another one is measured
+    device: bool = False     # virtual slots get the disk, too: some pages do not compress
     host_root: bool = False  # in the host's root file system, with the guest's sources
     packages: tuple = ()     # packages that the host needs for that
 
@@ -46,6 +47,10 @@ def _arm(name):
 
 
 ZSWAP = (Group("zswap-lz4", "zswap.sh lz4"), Group("zswap-zstd", "zswap.sh zstd"))
+# 30 % of the pages do not compress. Without a device, such a page could not be written back. So
+# zswap would refuse it, and it would stay in memory. If there is a device, each kernel keeps it in
+# the pool (zram: in its own memory) as it is, and no page is written.
+ZSWAP_30 = Group("zswap-lz4-30", "zswap.sh lz4 -30%", device=True, quick=False)
 WRITEBACK = tuple(Group(f"writeback-{name}", f"writeback.sh {name}", disks=(),
                         append=_ram_disk(64)) for name in ("lz4", "zstd"))
 DISK = Group("disk", "disk.sh", disks=(), append=_ram_disk(64))
@@ -82,16 +87,16 @@ SUITES = {
         *WRITEBACK,
         LOCK_GROUP,
     ),
-    # Virtual slots without a device, compared with zswap on a disk, and with zram. Incompressible
-    # pages stay in memory there, so suite "device" has them.
-    "virtual": tuple(
-        dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0"))
-        for group in (*ZSWAP, USEMEM_ZSWAP, LOCK_GROUP, HOLD_GROUP)),
-    # Virtual slots on devices, compared with physical entries. 30 % of the pages in zswap do not
-    # compress, and each kernel keeps them as they are.
+    # Virtual slots without a device, compared with zswap on a disk, and with zram.
+    "virtual": (
+        *(dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0"))
+          for group in (*ZSWAP, USEMEM_ZSWAP, LOCK_GROUP, HOLD_GROUP)),
+        ZSWAP_30,
+    ),
+    # Virtual slots on devices, compared with physical entries.
     "device": (
         DISK,
-        Group("zswap-lz4-30", "zswap.sh lz4 -30%", quick=False),
+        ZSWAP_30,
         Group("zram", "zram.sh lz4", disks=()),
         USEMEM_DISK,
         WRITEBACK[0],
@@ -148,11 +153,12 @@ VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks",
             "compile": "base,base-zram,vswap,vswap-on", "apps": "base,vswap-device",
             "memory": "base,vswap-on,vswap-device", "off": "base,vswap,vswap-was-on",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
+NO_DEVICE = "SWAPDEV=none"
 # A variant with other settings, or with zram instead of zswap: (the build, more kernel arguments,
 # more "NAME=value").
 ARMS = {"base-zram": ("base", "", ("SWAPDEV=zram",)),
-        "vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
-        "locks-on": ("locks", " vswap=on", ("SWAPDEV=none",)),
+        "vswap-on": ("vswap", " vswap=on", (NO_DEVICE,)),
+        "locks-on": ("locks", " vswap=on", (NO_DEVICE,)),
         "vswap-device": ("vswap", " vswap=on", ()),
         # Virtual slots are switched off again before anything is swapped out.
         "vswap-was-on": ("vswap", " vswap=on", ("VSWAP_OFF=1",)),
@@ -208,6 +214,12 @@ RUNS = {ICOUNT: (3, 1), WALL: (8, 3), TIME: (8, 3), LOCKS: (1, 1)}
 # The builds of variants on other clocks.
 NATIVE = {"base": "um-base", "vswap": "um"}
 LOCK_VARIANT = {"base": "locks-c", "vswap": "locks", "vswap-c": "locks-c", "vswap-on": "locks-on"}
+
+
+def settings(group, variant):
+    """Returns the build, kernel arguments and environment of a variant for a group."""
+    name, append, env = ARMS.get(variant, (variant, "", ()))
+    return name, append, tuple(item for item in env if not (group.device and item == NO_DEVICE))
 
 
 def built(variant):
