@@ -16,7 +16,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import build, common, deb, demo, guest, setup, tree  # noqa: E402
+from vswaplib import build, common, deb, demo, guest, setup, testrun, tree  # noqa: E402
 
 
 class Folder(unittest.TestCase):
@@ -36,6 +36,13 @@ class Folder(unittest.TestCase):
         with contextlib.redirect_stdout(out):
             value = function(*args)
         return out.getvalue(), value
+
+
+class Ci(unittest.TestCase):
+    def test_the_verdict_comes_before_ci_ends_the_run(self):
+        command = (ROOT / ".ci" / "run").read_text().splitlines()[-1]
+        self.assertRegex(command, r"^exec scripts/vswap test --deadline \d+$")
+        self.assertLess(int(command.split()[-1]) + testrun.GRACE / 60, 90)
 
 
 class Progresses(Folder):
