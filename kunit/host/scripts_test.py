@@ -2304,8 +2304,11 @@ class Expected(unittest.TestCase):
                 ("lint", [name for name, _ in lint.CHECKS]),
                 ("matrix", [cell.name for cell in matrix.every_cell()])):
             self.assertEqual(sorted(expected[title]), sorted(listed))
-        self.assertEqual({*map(testrun.selftest_of, expected["selftests"])} - {None},
-                         {test.name for test in selftests.TESTS if not test.full})
+        for full in (False, True):
+            [step] = [step for step in testrun.steps(full) if step.title == "selftests"]
+            self.assertEqual(
+                {*map(testrun.selftest_of, manifest.names(step.parts[0]))} - {None},
+                {test.name for test in selftests.TESTS if full or not test.full})
 
     def test_no_manifest_without_its_script(self):
         """Each manifest of a guest test belongs to a script that exists."""

@@ -852,8 +852,7 @@ class Table(unittest.TestCase):
             for test in selftests.TESTS}
         self.assertEqual([name for name in found if found[name] == "mm"], [
             "uffd-wp-mremap", "process_madv", "cow", "ksm_functional_tests", "madv_populate",
-            "mkdirty", "uffd-unit-tests", "folio_split_race_test", "soft-dirty", "pagemap_ioctl",
-            "migration"])
+            "mkdirty", "uffd-unit-tests", "folio_split_race_test", "soft-dirty", "migration"])
         allocator = "thp_swap_allocator_test"
         self.assertEqual({name: said for name, said in found.items() if said != "mm"}, {
             "test_zswap": "cgroup", "test_memcontrol": "cgroup disk",

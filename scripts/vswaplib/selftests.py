@@ -142,7 +142,6 @@ TESTS = [
     Test("folio_split_race_test", "mm", full=True),
     Test("transhuge-stress", "mm", args="-d 20", full=True),
     Test("soft-dirty", "mm", full=True),
-    Test("pagemap_ioctl", "mm", full=True),
     # Each case migrates a page between two nodes for 20 seconds, and wants one CPU more.
     Test("migration", "mm", smp=4, numa=True, full=True),
     _ksm("across", "-N -m 1", smp=4, numa=True, full=True),
