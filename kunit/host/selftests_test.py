@@ -1852,8 +1852,8 @@ class Documented(unittest.TestCase):
     LITERAL = "  cell  base    on\n\n  free   12.5  0.98\n  fork      7  1.02\n"
     TREE = "0123456789abcdef"
 
-    def said(self, table, tree=TREE):
-        return benchreport.measured(tree, 3, "exact", table) + "\n\n"
+    def said(self, table, tree=TREE, runs=3):
+        return benchreport.measured(tree, runs, "exact", table) + "\n\n"
 
     def problems(self, *parts):
         return list(benchreport.table_problems("x.rst", "\n".join(["Title\n=====\n", *parts])))
@@ -1873,8 +1873,30 @@ class Documented(unittest.TestCase):
 
     def test_a_table_says_what_it_is_of(self):
         good = self.problems(self.said(self.GRID) + self.GRID,
-                             self.said(self.LITERAL, "unknown") + "Text::\n\n" + self.LITERAL)
+                             self.said(self.LITERAL) + "Text::\n\n" + self.LITERAL)
         self.assertEqual(good, [])
+
+    def test_a_table_of_an_unknown_tree(self):
+        text = self.said(self.GRID, "unknown") + self.GRID
+        for known, found in (({}, 1), ({"y.rst": {benchreport.digest(self.GRID)}}, 1),
+                             ({"x.rst": {benchreport.digest("a")}}, 1),
+                             ({"x.rst": {benchreport.digest(self.GRID)}}, 0)):
+            with mock.patch.object(benchreport, "UNKNOWN", known):
+                said = self.problems(text)
+            self.assertEqual(len(said), found, known)
+            self.assertTrue(all(one.startswith("x.rst:6: no tree is known") for one in said), said)
+
+    def test_tables_of_unknown_trees_become_fewer(self):
+        for name, digests in benchreport.UNKNOWN.items():
+            comments = map(benchreport.MEASURED.match, (ROOT / name).read_text().splitlines())
+            self.assertEqual({found[4] for found in comments if found and found[1] == "unknown"},
+                             digests)
+
+    def test_usemem_is_run_three_times(self):
+        table = self.LITERAL.replace("free", "usemem-disk/4")
+        for runs, found in ((1, 1), (2, 1), (3, 0)):
+            said = self.problems(self.said(table, runs=runs) + "Text::\n\n" + table)
+            self.assertEqual([one.split(": ")[1][:14] for one in said], ["usemem depends"] * found)
 
     def test_a_file_that_begins_with_a_table(self):
         text = self.said(self.GRID) + self.GRID
@@ -1919,6 +1941,7 @@ class Documented(unittest.TestCase):
         for how in ("exact", "timed", "counted"):
             self.assertTrue(benchreport.MEASURED.match(
                 benchreport.measured(self.TREE, 12, how, "a")))
+        self.assertFalse(benchreport.MEASURED.match(self.said("a", runs="unknown").strip()))
 
     def test_the_documentation(self):
         names = lint.named(*lint.FIGURES)
