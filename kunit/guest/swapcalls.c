@@ -57,8 +57,8 @@ static const char usage_text[] =
 "  --cgroup PATH      an existing cgroup to enter and reclaim from\n"
 "  --size SIZE        in MiB (8)\n"
 "  --shmem            report: shared memory, which has no entries in page tables\n"
-"  --type N           report: swap type that all entries have\n"
-"  --below N          report: all offsets are below this number\n"
+"  --type N           report, poison: swap type that all entries have\n"
+"  --below N          report, poison: all offsets are below this number\n"
 "  --cached           move, poison: every other page is in the swap cache, too\n"
 "  --drain FILE       move: write 1 to this file in between, which brings all back\n"
 "  --spoil            change one byte that has to be found\n"
@@ -548,19 +548,30 @@ static void poison(unsigned char *area)
 		die(EXIT_VERIFY, "no dirty page was lost");
 }
 
+/* Swaps the pages out, and checks that their entries have the type --type. */
+static void swap_out_to_type(unsigned char *area)
+{
+	uint64_t *map;
+
+	swap_out_range(area, opt.pages, opt.cgroup);
+	map = new_pagemap(area);
+	check_entries(map);
+	munmap(map, opt.pages * sizeof(*map));
+}
+
 static void run_poison(void)
 {
 	unsigned char *area = map_area();
 
 	fill(area);
-	swap_out_range(area, opt.pages, opt.cgroup);
+	swap_out_to_type(area);
 	if (opt.cached)
 		bring_to_cache(area);
 	soft_offline(area);
 	if (opt.spoil)
 		area[PAGE + 99] ^= 1;
 	verify(area);
-	swap_out_range(area, opt.pages, opt.cgroup);
+	swap_out_to_type(area);
 	if (opt.cached)
 		bring_to_cache(area);
 	poison(area);

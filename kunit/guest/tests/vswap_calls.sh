@@ -5,11 +5,6 @@
 
 needs $VSWAP
 
-# Virtual entries have the last type of a swap device. The types above it depend on the kernel's
-# configuration: the debug kernel has DEVICE_PRIVATE (3) and MEMORY_FAILURE (1).
-TYPE=27
-[ $SCALE -eq 1 ] || TYPE=23
-
 # calls WHAT ARGS...: run swapcalls in a cgroup
 calls() {
 	label=$1
@@ -24,7 +19,7 @@ for kind in zswap disk; do
 	straight swap_on $DISK
 	[ $kind = disk ] || zswap_on lz4
 	below=$(cat $VSWAP/max_slots)
-	calls "$kind: pagemap, smaps and status agree" report --type $TYPE --below $below
+	calls "$kind: pagemap, smaps and status agree" report --type $VIRTUAL --below $below
 	calls "$kind: smaps counts shared memory" report --shmem
 	# Only the debug kernel has this system call.
 	if [ -d $INJECT/failslab ]; then
