@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # More virtual slots than a chunk of the directory holds (512 clusters, 1 GiB), and more device
 # slots than small guests have. Every byte of 16 processes is compared.
-# guest: timeout=150 disk=1536M fast=1
+# guest: timeout=250 disk=1536M fast=1
 . /vswap/tests/lib.sh
 
 needs $VSWAP
