@@ -1373,8 +1373,8 @@ class Builds(Folder):
                    "vswap-c": ["zswap-c"], "zswap": ["zswap-rust"],
                    "locks-c": ["zswap-c", "locks"]}
         boots = set(guesttests.BOOTS)
-        self.assertEqual(set(build.VARIANTS), {"debug", "locks", "hooks", "cover", *of_name,
-                                               *boots})
+        self.assertEqual(set(build.VARIANTS), {"debug", "locks", "hooks", "no-inline", "cover",
+                                               *of_name, *boots})
         for name, (ours, machine, fragments) in build.VARIANTS.items():
             kunit = name in {*testrun.KUNIT, counters.VARIANT, *boots}
             self.assertEqual(fragments, [

@@ -50,7 +50,7 @@ ZSWAP = (Group("zswap-lz4", "zswap.sh lz4"), Group("zswap-zstd", "zswap.sh zstd"
 # 30 % of the pages do not compress. Without a device, such a page could not be written back. So
 # zswap would refuse it, and it would stay in memory. If there is a device, each kernel keeps it in
 # the pool (zram: in its own memory) as it is, and no page is written.
-ZSWAP_30 = Group("zswap-lz4-30", "zswap.sh lz4 -30%", device=True, quick=False)
+ZSWAP_30 = Group("zswap-lz4-30", "zswap.sh lz4 -30%", device=True)
 WRITEBACK = tuple(Group(f"writeback-{name}", f"writeback.sh {name}", disks=(),
                         append=_ram_disk(64)) for name in ("lz4", "zstd"))
 DISK = Group("disk", "disk.sh", disks=(), append=_ram_disk(64))
@@ -96,7 +96,7 @@ SUITES = {
     # Virtual slots on devices, compared with physical entries.
     "device": (
         DISK,
-        ZSWAP_30,
+        dataclasses.replace(ZSWAP_30, quick=False),
         Group("zram", "zram.sh lz4", disks=()),
         USEMEM_DISK,
         WRITEBACK[0],
@@ -159,6 +159,7 @@ NO_DEVICE = "SWAPDEV=none"
 ARMS = {"base-zram": ("base", "", ("SWAPDEV=zram",)),
         "vswap-on": ("vswap", " vswap=on", (NO_DEVICE,)),
         "locks-on": ("locks", " vswap=on", (NO_DEVICE,)),
+        "no-inline-on": ("no-inline", " vswap=on", (NO_DEVICE,)),
         "vswap-device": ("vswap", " vswap=on", ()),
         # Virtual slots are switched off again before anything is swapped out.
         "vswap-was-on": ("vswap", " vswap=on", ("VSWAP_OFF=1",)),

@@ -15,12 +15,14 @@ VARIANTS = {
     "base": (False, "x86_64", ["common", "x86_64"]),
     "vswap": (True, "x86_64", ["common", "x86_64", "vswap"]),
     "debug": (True, "x86_64", ["common", "x86_64", "vswap", "kunit", "debug"]),
-    # Only for bench: zswap in C, or alone, in the same tree, lock counts, hooks in zswap.
+    # Only for bench: zswap in C, or alone, in the same tree, lock counts, hooks in zswap, calls of
+    # helpers.
     "vswap-c": (True, "x86_64", ["common", "x86_64", "vswap", "zswap-c"]),
     "zswap": (True, "x86_64", ["common", "x86_64", "vswap", "zswap-rust"]),
     "locks": (True, "x86_64", ["common", "x86_64", "vswap", "locks"]),
     "locks-c": (True, "x86_64", ["common", "x86_64", "vswap", "zswap-c", "locks"]),
     "hooks": (True, "x86_64", ["common", "x86_64", "vswap", "hooks"]),
+    "no-inline": (True, "x86_64", ["common", "x86_64", "vswap", "no-inline"]),
     # Counts what guests execute of rust/mm.
     "cover": (True, "x86_64", ["common", "x86_64", "vswap", "kunit", "cover"]),
     "um": (True, "um", ["common", "um", "vswap", "kunit", "small"]),
