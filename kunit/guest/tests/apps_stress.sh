@@ -36,7 +36,7 @@ stress() {
 }
 
 # Each method ends after so many operations. A slow guest may need many seconds for the first.
-for method in flip:1000 walk-0d:4000 rand-set:1000 modulo-x:200; do
+for method in flip:2000 walk-0d:8000 rand-set:2500 ror:2500; do
 	stress "vm, ${method%:*}" --vm 2 --vm-bytes 80M --vm-keep --vm-method ${method%:*} \
 		--vm-ops ${method#*:} --timeout 60
 done
