@@ -509,6 +509,24 @@ class Ends(unittest.TestCase):
     def test_what_qemu_says_at_its_end_hides_no_output(self):
         self.assertEqual(self.streams("echo a > {0}; echo odd >&2; exit 1")[0], "a\n")
 
+    def test_what_comes_while_it_is_read(self):
+        class Growing(type(pathlib.Path())):
+            """A file that grows once, after it was read and before it is closed."""
+            more = ["ok 2 - b\n"]
+
+            @contextlib.contextmanager
+            def open(self, *args, **kwargs):
+                with super().open(*args, **kwargs) as stream:
+                    yield stream
+                while self.more:
+                    with open(self, "a") as out:
+                        out.write(self.more.pop())
+        with tempfile.TemporaryDirectory() as folder:
+            path = Growing(folder, "out")
+            pathlib.Path(path).write_text("ok 1 - a\n")
+            follower = guest._Follower(path)
+            self.assertEqual([follower.poll(), follower.poll()], ["ok 1 - a\n", "ok 2 - b\n"])
+
     def test_what_was_read_is_not_read_again(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "out"
@@ -2541,7 +2559,7 @@ class Runs(Kept):
         self.patch(testrun, "steps", lambda full, lasts: plan)
         args = argparse.Namespace(**{"coverage": None, "mutants": None, "mutants_diff": None,
                                      "quick": False, "full": False, "only": None, "accept": False,
-                                     "deadline": 1.0, **options})
+                                     "deadline": 10.0, **options})
         code = testrun.main(args)
         return code, self.output.getvalue().splitlines()[-1]
 
@@ -2644,7 +2662,8 @@ class Runs(Kept):
                 # A second signal does nothing, because the guests are being ended.
                 signal.raise_signal(signal.SIGTERM)
                 stage("b", True)
-                time.sleep(60)
+                time.sleep(20)
+                self.fail("the grace is over")
         with self.assertRaises(SystemExit):
             self.main(hangs)
         self.exit.assert_called_once_with(128 + signal.SIGTERM)
@@ -2661,7 +2680,8 @@ class Runs(Kept):
             try:
                 signal.raise_signal(signal.SIGALRM)
             except results.Stopped:
-                time.sleep(60)
+                time.sleep(20)
+                self.fail("the grace is over")
         with self.assertRaises(SystemExit):
             self.main(hangs)
         self.exit.assert_called_once_with(1)
