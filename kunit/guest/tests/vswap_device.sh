@@ -238,13 +238,16 @@ done
 # With another device and zswap, pages may go there.
 straight swap_on $DISK2
 swap_on $DISK
-hold
-if [ -e /sys/kernel/debug/vswap/plant ]; then
-	check "a slot that names another is planted" set_to 1 /sys/kernel/debug/vswap/plant
+PLANT=/sys/kernel/debug/vswap/plant
+if [ -e $PLANT ]; then
+	check "nothing is planted if no slot is on a device" sh -c "! echo 1 > $PLANT 2> /dev/null"
+	hold
+	check "a slot that names another is planted" set_to 1 $PLANT
 	is "the checker finds it" "$(value /sys/kernel/debug/vswap/check wrong)" -gt 0
-	check "it is put right" set_to 1 /sys/kernel/debug/vswap/plant
+	check "it is put right" set_to 1 $PLANT
 	consistent "two devices"
 else
+	hold
 	skip "a slot that names another device" "this kernel plants none"
 fi
 check "swapoff of one" swapoff $DISK

@@ -133,6 +133,7 @@ if [ -e $NOFS ]; then
 
 	cgroup hold memory.zswap.max=64K
 	set_to 0x3 $NOFS
+	check "NFS alone: the types can be read" grep -qx 0x3 $NOFS
 	hold --zero 0 --try
 	is "NFS alone: no slot is on it" "$(slots device)" -eq 0
 	is "but what zswap refuses" "$(used)" -ge $(($(pages 8 75) * 4))

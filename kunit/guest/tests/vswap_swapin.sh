@@ -158,6 +158,10 @@ for layer in off on; do
 	snapshot $SWAPIN/stats
 	load "$layer, a fast device: 64 KiB folios in sequence" refault --size $(mb 8) --folio 64K &&
 		is "$layer, a fast device: they come in large" "$(grown large)" -ge $(($(pages 8 60) / 16))
+	set_to 1 $ZSWAP/enabled
+	load "$layer, a fast device: shared memory" refault --size $(mb 4) --mem shmem &&
+		is "$layer, a fast device: it comes from zswap" "$(of refault zswpin)" -ge $(pages 4 60)
+	set_to 0 $ZSWAP/enabled
 done
 set_to off $VSWAP/enabled
 set_to 0 $SWAPIN/enabled

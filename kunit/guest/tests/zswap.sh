@@ -30,6 +30,9 @@ swapload_mixed() {
 		--mix $ZSWAP/compressor=$1
 }
 zswap_on lz4 && swapload_mixed zstd
+zswap_on lz4 && load "stored by two compressors, and freed together" free --size $(mb 4) \
+	--mix $ZSWAP/compressor=zstd &&
+	is "both stored pages" "$(of swapout zswpout)" -ge $(pages 4 80)
 # zswap off: stored pages can be loaded, and no new ones are stored.
 zswap_on lz4 && load "zswap is switched off between two swap-outs" refault --size $(mb 8) \
 	--mix $ZSWAP/enabled=0
