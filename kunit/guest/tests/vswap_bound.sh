@@ -158,6 +158,26 @@ verified "holes of large folios"
 ended "second: every byte is there" second
 unbound "holes of large folios"
 
+# A large folio gets a run in the cluster of another CPU, if the device has no free cluster. The device
+# has three clusters. Two can be bound.
+check "two CPUs: swapon" straight swap_on /dev/ram2 6144
+set_to madvise $THP/hugepages-64kB/enabled
+split=$(mthp 64 swpout_fallback)
+for cpu in 1 2; do
+	taskset -p $cpu $$ > /dev/null
+	hold_as cpu$cpu --size 512K --huge --zero 0
+done
+is "two CPUs: each has a cluster" "$(slots bound)" -eq 2
+taskset -p 1 $$ > /dev/null
+hold --size 4608K --huge --zero 0
+taskset -p 3 $$ > /dev/null
+is "two CPUs: all is swapped out" "$(used)" -ge 5500
+is "two CPUs: folios went out whole" "$(mthp 64 swpout_fallback)" -eq "$split"
+consistent "two CPUs"
+verified "two CPUs"
+for cpu in 1 2; do ended "two CPUs: every byte of CPU $cpu is there" cpu$cpu; done
+unbound "two CPUs"
+
 # Folios of all sizes, more than fit on the device: the rest stays in memory.
 check "a small device: swapon" straight swap_on /dev/ram2 10240
 all_sizes

@@ -136,7 +136,7 @@ impl Lists {
     /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it
     /// locked. Returns `None` if the list has no cluster that can be locked: see
     /// [`Self::take_from`]. `ty` is as for [`Self::take_any`].
-    fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
+    pub(crate) fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
         self.take_from(Self::of(ty)?.partial(order)?, cpu, order)
     }
 
@@ -184,20 +184,30 @@ impl Local {
         (Self::lock(), ret)
     }
 
-    /// Takes an unbound cluster with a free slot away from a CPU that allocates from it. Assigns
-    /// the cluster to this CPU for order 0, and returns it locked. For the old CPU and order,
+    /// Takes a cluster of `kind` with a free run for a folio of `order` away from a CPU that
+    /// allocates from it. For order 0, it may be a cluster for folios of a higher order. Assigns
+    /// the cluster to this CPU for `order`, and returns it locked. For the old CPU and order,
     /// [`LockedCluster::is_for`] returns false from then on. Returns `None` if there is no such
     /// cluster.
-    pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
+    pub(crate) fn take_from_cpus(&self, order: u32, kind: Kind) -> Option<Guard> {
+        let orders = match order {
+            0 => 0..NR_ORDERS,
+            _ => order..order.saturating_add(1),
+        };
         for cpu in 0..nr_cpu_ids() {
-            for order in 0..NR_ORDERS {
-                let place = CpuId::from_u32(cpu).zip(Kind::Unbound.nth(order));
+            for its_order in orders.clone() {
+                let place = CpuId::from_u32(cpu).zip(kind.nth(its_order));
                 let cluster = place.and_then(|(cpu, nth)| peek_current(cpu, nth));
                 let Some(mut guard) = cluster.map(Cluster::lock) else {
                     continue;
                 };
-                if guard.is_for(cpu, order, Kind::Unbound) && guard.used() < SWAPFILE_CLUSTER {
-                    guard.lend().assign(self.cpu(), 0);
+                // Any free slot is a run for a folio of order 0.
+                let has_room = match order {
+                    0 => guard.used() < SWAPFILE_CLUSTER,
+                    _ => guard.has_run(),
+                };
+                if has_room && guard.is_for(cpu, its_order, kind) {
+                    guard.lend().assign(self.cpu(), order);
                     return Some(guard);
                 }
             }

@@ -15,6 +15,9 @@
 //! then on, this CPU allocates from the cluster for order 0. Without this fallback, each huge page
 //! with one page still swapped out would block the free slots of its other pages.
 //!
+//! A large folio gets a free run of a cluster that another CPU allocates from for the same order
+//! and kind. Otherwise reclaim would split the folio while another CPU has room for it.
+//!
 //! A cluster that is *bound* to a device cluster has a device slot for each of its slots. A folio
 //! that zswap will not take gets its slots in a bound cluster if possible, together with the
 //! device slots: see `Documentation/rust/vswap/backends.rst`. `vswap_bindable_type()` takes
@@ -120,7 +123,10 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     // The type of the device that the cluster is bound to, or will be bound to.
     let ty = match kind {
         Kind::Unbound => None,
-        Kind::Bound => Some(device::bindable_type(order)?),
+        Kind::Bound => match device::bindable_type(order) {
+            None => return take_over(local, order, kind),
+            ty => ty,
+        },
     };
     let limit = capacity::limit();
     // This statement drops the lock of the lists, so that the lock can be taken again below.
@@ -139,19 +145,23 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
         },
         Refill::Limit => (local, None),
     };
-    let Some(populated) = populated else {
-        return if order == 0 {
-            take_from_any(local, kind, ty)
-        } else {
-            None
-        };
-    };
     // If this task slept, the CPU that it runs on may have a cluster already. Retire that
     // cluster.
     if let Some(other) = local.current(order, kind) {
         give_up(other, local.cpu(), order, kind);
         local.set_current(order, kind, None);
     }
+    let Some(populated) = populated else {
+        // A cluster may have been put on a list while this task slept.
+        let listed = match order {
+            0 => Lists::lock().take_any(local.cpu(), ty),
+            _ => Lists::lock().take_partial(local.cpu(), order, ty),
+        };
+        return match listed {
+            Some(guard) => take_from(local, order, kind, guard),
+            None => take_over(local, order, kind),
+        };
+    };
     let mut guard = populated.claim(local.cpu(), order);
     if ty.is_some_and(|ty| !guard.lend().bind(ty)) {
         // No device cluster could be bound: for example, another task took the last free one. Keep
@@ -189,25 +199,17 @@ fn populate(spare: Spare, local: Local, owner: Owner<'_>) -> (Local, Option<Popu
     (local, populated.ok())
 }
 
-/// Takes a free slot of any cluster of `kind`, even of a cluster for folios of a higher order. A
-/// bound cluster must be bound to the device of type `ty`. Returns `None` if there is none.
-fn take_from_any(mut local: Local, kind: Kind, ty: Option<u8>) -> Option<Run> {
-    // If this task slept, the CPU that it runs on may have a cluster for order 0 already. Retire
-    // that cluster.
-    if let Some(other) = local.current(0, kind) {
-        give_up(other, local.cpu(), 0, kind);
-        local.set_current(0, kind, None);
+/// Takes slots from a cluster that another CPU allocates from, when no other cluster has room. See
+/// [`Local::take_from_cpus`].
+fn take_over(local: Local, order: u32, kind: Kind) -> Option<Run> {
+    // Leave the bound clusters of other CPUs alone for a single page, because it needs no run. It
+    // gets a slot in an unbound cluster. C's allocator then frees idle device slots through
+    // `scatter` if it needs them.
+    if order == 0 && kind == Kind::Bound {
+        return None;
     }
-    let listed = Lists::lock().take_any(local.cpu(), ty);
-    let guard = match kind {
-        // If no list has a cluster, take one that another CPU allocates from.
-        Kind::Unbound => listed.or_else(|| local.take_from_cpus())?,
-        // Leave the bound clusters of other CPUs alone. If no list has a cluster, the folio gets
-        // slots in an unbound cluster. C's allocator then frees idle device slots through
-        // `scatter` if it needs them.
-        Kind::Bound => listed?,
-    };
-    take_from(local, 0, kind, guard)
+    let guard = local.take_from_cpus(order, kind)?;
+    take_from(local, order, kind, guard)
 }
 
 /// Puts a cluster on the list that fits its free slots, if it is still assigned to CPU `cpu` for
