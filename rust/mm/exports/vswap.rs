@@ -92,7 +92,8 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 
 c_exports! {
     /// Allocates virtual slots for a folio, and adds it to the swap cache. If zswap does not
-    /// accept the folio, also allocates device slots that back the virtual slots.
+    /// accept the folio, and it does not look like zeros, also allocates device slots that back
+    /// the virtual slots.
     ///
     /// Returns 0 on success. Otherwise the folio is not in the swap cache, and the result is:
     ///
@@ -120,7 +121,9 @@ c_exports! {
         // vain.
         let accepted = limits::may_store()
             && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
-        if !accepted {
+        // Zeros need no device slot. If the folio has other contents when it is written,
+        // `vswap_alloc_backing()` allocates device slots.
+        if !accepted && !folio.looks_zero() {
             return entered(alloc_on_device(folio));
         }
         match folio.record_id(false) {

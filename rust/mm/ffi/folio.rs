@@ -326,6 +326,14 @@ impl<'a> LockedFolio<'a> {
         }
     }
 
+    /// Returns the `n`th page of the folio. Returns `None` if the folio has no `n`th page.
+    #[inline]
+    pub(super) fn nth_page(self, n: usize) -> Option<SwapPage<'a>> {
+        let page = NonNull::new(self.0.page(n))?;
+        // INVARIANT: The page belongs to the folio.
+        Some(SwapPage { page, folio: self })
+    }
+
     /// Returns the folio as an [`Owner`], to charge its cgroup.
     #[inline]
     pub(super) fn owner(self) -> Owner<'a> {
@@ -369,25 +377,43 @@ impl<'a> SwapPage<'a> {
     /// `None`.
     #[inline]
     pub(crate) fn repeats(&self) -> Option<u64> {
-        /// The number of words.
-        const WORDS: usize = PAGE_SIZE / size_of::<u64>();
         /// How many words are compared in a pass of the loop.
         const STEP: usize = 32;
         const _: () = assert!(WORDS % STEP == 0);
 
-        self.mapped(|start| {
-            let nth = |n: usize| {
-                // SAFETY: `n` is less than `WORDS`, so the word is within the page, which is mapped
-                // and aligned. Any word is a valid `u64`.
-                unsafe { start.cast::<u64>().add(n).read_volatile() }
-            };
-            let first = nth(0);
+        self.with_words(|words| {
+            let first = words.nth(0);
             let step = |n: usize| {
                 let n = n.wrapping_mul(STEP);
-                (n..n.wrapping_add(STEP)).all(|n| nth(n) == first)
+                (n..n.wrapping_add(STEP)).all(|n| words.nth(n) == first)
             };
             // Compare the last word first, because in most pages it differs from the first.
-            (nth(WORDS - 1) == first && (0..WORDS / STEP).all(step)).then_some(first)
+            (words.nth(WORDS - 1) == first && (0..WORDS / STEP).all(step)).then_some(first)
+        })
+    }
+
+    /// Returns true if the words in a sample of the page are 0. Most other pages differ in one of
+    /// the first words that are read.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn looks_zero(&self) -> bool {
+        /// The number of words in the sample.
+        const SAMPLE: usize = 16;
+        /// The distance of the words. It is odd. Otherwise all words of the sample could be the
+        /// same field in an array of structures.
+        const STEP: usize = WORDS / SAMPLE + 1;
+
+        self.with_words(|words| (0..SAMPLE).all(|n| words.nth(n.wrapping_mul(STEP)) == 0))
+    }
+
+    /// Calls `f` with the words of the page.
+    #[inline]
+    fn with_words<R>(&self, f: impl FnOnce(PageWords<'_>) -> R) -> R {
+        // INVARIANT: The page is mapped while `f` runs. A page is aligned.
+        self.mapped(|start| {
+            f(PageWords {
+                start: start.cast(),
+                _memory: PhantomData,
+            })
         })
     }
 
@@ -428,6 +454,29 @@ impl<'a> SwapPage<'a> {
                 _memory: PhantomData,
             })
         })
+    }
+}
+
+/// The number of words in a page.
+const WORDS: usize = PAGE_SIZE / size_of::<u64>();
+
+/// The 64-bit words of a page. User space may change them while they are read.
+///
+/// # Invariants
+///
+/// `WORDS` aligned words from `start` on are readable during `'a`.
+struct PageWords<'a> {
+    start: *const u64,
+    _memory: PhantomData<&'a ()>,
+}
+
+impl PageWords<'_> {
+    /// Returns the `n`th word, counted again from the first word after the last one.
+    #[inline(always)]
+    fn nth(&self, n: usize) -> u64 {
+        // SAFETY: The index is less than `WORDS`, so the word is readable, by the invariants. Any
+        // word is a valid `u64`.
+        unsafe { self.start.add(n % WORDS).read_volatile() }
     }
 }
 
@@ -683,16 +732,14 @@ impl<'a> SwapFolio<'a> {
     /// folio has no `n`th page.
     #[inline]
     pub(crate) fn nth(&mut self, n: usize) -> Option<(Slot<'_>, SwapPage<'_>)> {
-        let folio = self.folio;
-        let page = NonNull::new(folio.page(n))?;
+        let page = self.folio.nth_page(n)?;
         // INVARIANT: The holder of the folio lock has the right to the slot, as in `first_slot()`.
         // A folio has consecutive slots, one for each page.
         let slot = Slot {
             entry: self.first_slot().entry.add(n),
             _right: PhantomData,
         };
-        // INVARIANT: The page belongs to the folio.
-        Some((slot, SwapPage { page, folio }))
+        Some((slot, page))
     }
 }
 

@@ -222,6 +222,17 @@ impl<'a> NewSwap<'a> {
         self.folio.first_page().variety()
     }
 
+    /// Returns true if the folio is probably filled with zeros, judged by a sample of each page. User
+    /// space may still change the folio.
+    #[inline]
+    pub(crate) fn looks_zero(&self) -> bool {
+        (0..self.nr as usize).all(|n| {
+            self.folio
+                .nth_page(n)
+                .is_some_and(|page| page.looks_zero())
+        })
+    }
+
     /// Returns true if the folio may be written to a device: memory.zswap.writeback of its cgroup
     /// and of all ancestors is 1, or zswap is disabled.
     pub(crate) fn may_be_written(&self) -> bool {
