@@ -68,6 +68,7 @@ use crate::{
         cluster::{
             swap_cache,
             AllocKey,
+            Binding,
             ClearedBits,
             Cluster,
             CountsKey,
@@ -438,8 +439,8 @@ fn the_right_to_set_up_is_not_kept(setup: Setup<'_>) {
 }
 
 fn a_binding_is_recorded_once(new: NewBinding<'_>) {
-    let _ = new.record();
-    let _ = new.record(); //~ E0382
+    let _ = Binding::record(new);
+    let _ = Binding::record(new); //~ E0382
 }
 
 fn a_binding_ends_once(ended: EndedBinding<'_>) {

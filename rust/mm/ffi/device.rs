@@ -34,7 +34,6 @@ use crate::{
         cluster::{
             decode_backing,
             swap_cache,
-            Binding,
             ClearedBits,
             Cluster,
             EndedBinding,
@@ -270,16 +269,6 @@ impl<'l> NewBinding<'l> {
     /// Returns the virtual cluster.
     pub(crate) fn owner(&self) -> &'l LockedCluster<'l> {
         self.owner
-    }
-
-    /// Records the device cluster in the virtual cluster. Returns false, and drops `self`, if the
-    /// virtual cluster is bound already.
-    pub(crate) fn record(self) -> bool {
-        let recorded = Binding::record(&self);
-        if recorded {
-            let _ = ManuallyDrop::new(self);
-        }
-        recorded
     }
 }
 

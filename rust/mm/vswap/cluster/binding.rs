@@ -44,7 +44,10 @@ use crate::{
         table::LooseTable, //
     }, //
 };
-use core::marker::PhantomData;
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop, //
+};
 use kernel::{
     bindings,
     prelude::*,
@@ -81,9 +84,14 @@ impl Binding {
     }
 
     /// Records a device cluster in the virtual cluster that C has bound it to. Returns false, and
-    /// changes nothing, if the virtual cluster is bound already.
-    pub(crate) fn record(new: &NewBinding<'_>) -> bool {
-        new.owner().device().bind(new.first())
+    /// drops `new`, if the virtual cluster is bound already.
+    pub(crate) fn record(new: NewBinding<'_>) -> bool {
+        let recorded = new.owner().device().bind(new.first());
+        if recorded {
+            // The virtual cluster keeps the device cluster, so `new` is not dropped.
+            let _ = ManuallyDrop::new(new);
+        }
+        recorded
     }
 }
 
@@ -298,7 +306,7 @@ impl LockedCluster<'_> {
         if warn_on_once!(self.cluster().is_bound()) {
             return false;
         }
-        device::bind(ty, self).is_some_and(NewBinding::record)
+        device::bind(ty, self).is_some_and(Binding::record)
     }
 
     /// Ends the binding. If a slot has data on the device, warns and keeps the binding instead.
