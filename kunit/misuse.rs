@@ -13,7 +13,6 @@ use crate::{
         },
         cluster::{
             self,
-            NewCluster,
             Setup, //
         },
         cluster_list::List,
@@ -84,6 +83,10 @@ use crate::{
         },
         cluster_list::Lists,
         device_slot::BackKey,
+        directory::{
+            Directory,
+            NewCluster, //
+        },
         slot,
         slot_map::ListState,
         swap_table::{
@@ -409,8 +412,8 @@ fn a_cluster_gets_no_tables_before_it_is_published(new: NewCluster, tables: Tabl
 }
 
 fn a_cluster_is_published_once(new: NewCluster) {
-    let _ = new.publish();
-    let _ = new.publish(); //~ E0382
+    let _ = Directory::publish(new);
+    let _ = Directory::publish(new); //~ E0382
 }
 
 fn a_cluster_gets_tables_once(spare: Spare, one: Tables, other: Tables) {

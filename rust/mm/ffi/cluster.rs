@@ -30,7 +30,7 @@ use crate::{
             SwapWords, //
         },
         directory::{
-            Directory,
+            NewCluster,
             Number, //
         },
         lookup,
@@ -625,7 +625,7 @@ impl Spare {
         };
         // INVARIANT: A new cluster has no tables and is on no list. This is the first `Spare` for
         // it.
-        Ok(NewCluster(Self(cluster)))
+        Ok(NewCluster::new(Self(cluster)))
     }
 
     /// Creates the value for a cluster.
@@ -654,24 +654,6 @@ impl Spare {
             cluster: self.0,
             tables,
         }
-    }
-}
-
-/// A new cluster, which the directory does not have yet. Dropping the value leaks the cluster.
-#[must_use]
-pub(crate) struct NewCluster(Spare);
-
-impl NewCluster {
-    /// Returns the cluster.
-    pub(crate) fn cluster(&self) -> &'static Cluster {
-        self.0.cluster()
-    }
-
-    /// Publishes the cluster in the directory. Returns the cluster, in which the caller may
-    /// install tables now.
-    pub(crate) fn publish(self) -> Spare {
-        Directory::publish(&self);
-        self.0
     }
 }
 

@@ -12,12 +12,12 @@
 use crate::{
     ffi::{
         array::Array,
-        cluster::{
-            HeaderCache,
-            NewCluster, //
-        }, //
+        cluster::HeaderCache, //
     },
-    vswap::cluster::Cluster,
+    vswap::cluster::{
+        Cluster,
+        Spare, //
+    },
     zswap::table::SLOTS, //
 };
 use kernel::{
@@ -49,6 +49,19 @@ pub(crate) struct Number(u32);
 impl Number {
     pub(super) fn get(&self) -> usize {
         self.0 as usize
+    }
+}
+
+/// A new cluster, which the directory does not have yet. Only [`Directory::publish`] returns the
+/// cluster, so no task installs tables in it before. Dropping the value leaks the cluster.
+#[must_use]
+pub(crate) struct NewCluster(Spare);
+
+impl NewCluster {
+    /// Creates the value for a cluster that was just allocated. For a published cluster, it would
+    /// be harmless, because publishing the cluster again stores the same pointer.
+    pub(crate) fn new(cluster: Spare) -> Self {
+        Self(cluster)
     }
 }
 
@@ -109,11 +122,12 @@ impl Directory {
         let _ = NEXT.cmpxchg(number.wrapping_add(1), number, Full);
     }
 
-    /// Publishes a new cluster under its number, so that lookups find it. Publishing the cluster
-    /// again does nothing.
-    pub(crate) fn publish(new: &NewCluster) {
-        let cluster = new.cluster();
+    /// Publishes a new cluster under its number, so that lookups find it. Returns the cluster, in
+    /// which the caller may install tables now.
+    pub(crate) fn publish(NewCluster(spare): NewCluster) -> Spare {
+        let cluster = spare.cluster();
         CLUSTERS.set(cluster.index(), cluster);
+        spare
     }
 }
 

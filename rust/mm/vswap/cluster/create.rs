@@ -48,7 +48,7 @@ impl Spare {
         // mode was changed, and then visits all clusters. So it finds this cluster, or this task
         // sees the new mode.
         let lists = Lists::lock();
-        let spare = new.publish();
+        let spare = Directory::publish(new);
         drop(lists);
         Some(spare)
     }
