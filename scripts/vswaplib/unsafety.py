@@ -24,7 +24,7 @@ LIMITS = {
     "rust/mm/ffi/call.rs": (16, 0),
     "rust/mm/ffi/cluster.rs": (13, 6),
     "rust/mm/ffi/cluster_list.rs": (3, 9),
-    "rust/mm/ffi/device.rs": (5, 22),
+    "rust/mm/ffi/device.rs": (5, 23),
     "rust/mm/ffi/fault.rs": (1, 17),
     "rust/mm/ffi/folio.rs": (10, 25),
     "rust/mm/ffi/memcg.rs": (4, 23),

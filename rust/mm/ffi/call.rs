@@ -428,6 +428,7 @@ to_c!(NonZero<u32> => c_uint = |this| this.get());
 
 // C may read and write the numbers that these pointers point to. It may write any value.
 to_c!(&mut u16 => *mut u16 = |this| this);
+to_c!(&mut u32 => *mut u32 = |this| this);
 to_c!(&mut usize => *mut usize = |this| this);
 
 /// A pointer that may be NULL, which is `None`.

@@ -565,6 +565,18 @@ c_functions! {
     // Safe, because all readers of an owner or a reverse map word accept any value. They leak the
     // slots whose owner or word is wrong.
     pub(crate) safe fn corrupt(device: &Owned<'_>) -> bool = vswap_corrupt;
+    // C reads the text, and writes one number.
+    safe fn parse(text: &CStr, base: u32, number: &mut u32) -> Result = kstrtouint;
+}
+
+/// Parses a number as C does for files in sysfs: decimal, hexadecimal after 0x, or octal after 0.
+/// Accepts a newline behind it. Returns `EINVAL` for other text, and `ERANGE` for a number that is
+/// too large.
+#[cfg(CONFIG_DEBUG_VM)]
+pub(crate) fn parse_number(text: &CStr) -> Result<u32> {
+    let mut number = 0;
+    parse(text, 0, &mut number)?;
+    Ok(number)
 }
 
 #[cfg(CONFIG_DEBUG_VM)]

@@ -41,10 +41,6 @@ use kernel::{
     debugfs,
     fmt,
     prelude::*,
-    str::{
-        parse_int::ParseInt,
-        BStr, //
-    },
     sync::{
         atomic::{
             Atomic,
@@ -82,13 +78,14 @@ pub(crate) fn show() -> Result {
     Ok(())
 }
 
-/// Sets the bit mask `nofs`. Accepts the notations of `kstrtouint()`, such as 0x3, unlike the
-/// [`debugfs::Reader`] of an atomic number, which accepts decimal numbers only.
+/// Sets the bit mask `nofs`. Accepts the notations of [`device::parse_number`], such as 0x3, unlike
+/// the [`debugfs::Reader`] of an atomic number, which accepts decimal numbers only.
 fn set_nofs(types: &Atomic<u32>, reader: &mut UserSliceReader) -> Result {
     let mut buf = [0u8; 32];
-    let text = buf.get_mut(..reader.len()).ok_or(EINVAL)?;
-    reader.read_slice(text)?;
-    types.store(u32::from_str(BStr::from_bytes(text.trim_ascii()))?, Relaxed);
+    reader.read_slice(buf.get_mut(..reader.len()).ok_or(EINVAL)?)?;
+    // If the text fills the buffer, it has no NUL at its end.
+    let text = CStr::from_bytes_until_nul(&buf).map_err(|_| EINVAL)?;
+    types.store(device::parse_number(text)?, Relaxed);
     Ok(())
 }
 
