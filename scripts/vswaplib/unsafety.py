@@ -26,7 +26,7 @@ LIMITS = {
     "rust/mm/ffi/cluster_list.rs": (3, 9),
     "rust/mm/ffi/device.rs": (5, 23),
     "rust/mm/ffi/fault.rs": (1, 17),
-    "rust/mm/ffi/folio.rs": (10, 25),
+    "rust/mm/ffi/folio.rs": (9, 25),
     "rust/mm/ffi/memcg.rs": (4, 23),
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (4, 18),

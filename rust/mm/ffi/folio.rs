@@ -1047,6 +1047,18 @@ impl Writes {
         }
     }
 
+    /// Returns the first device slot of the last request that was begun, or 0 if there was none. C
+    /// keeps the record when it submits the request.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    fn last_first(&self) -> c_ulong {
+        self.ctx.first.val
+    }
+
+    #[cfg(not(CONFIG_RUST_VSWAP))]
+    fn last_first(&self) -> c_ulong {
+        0
+    }
+
     /// Returns how many requests were begun so far.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn requests(&self) -> u32 {
@@ -1148,7 +1160,7 @@ impl FilledFolio {
         let folio = &ManuallyDrop::new(self.0).0;
         folio.folio.mark_uptodate();
         folio.folio.set_reclaim();
-        let open = writes.ctx.sio;
+        let before = writes.last_first();
         // SAFETY: The folio is locked, in the swap cache and not under writeback, by the
         // invariants of `SwapFolio`. It is uptodate, because its page is filled. C takes over the
         // lock, which is not dropped here. By the invariants of `Writes`, C may add the folio to
@@ -1158,19 +1170,10 @@ impl FilledFolio {
         // has unlocked the folio.
         // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.
         drop(FolioRef(NonNull::from(folio.folio.0).cast()));
-        let sio = writes.ctx.sio;
-        let begun = if sio.is_null() {
-            // C has submitted the request already. If there was none before, it is new. Otherwise
-            // the folio has filled the open request. (A new request to a synchronous device, after
-            // an open request to another device, is not counted.)
-            open.is_null()
-        } else {
-            // The request is new if this folio is the first in it. Comparing `sio` with `open`
-            // would not tell, because a new request may have the address of the last one.
-            // SAFETY: The context owns the request until C submits it.
-            unsafe { (*sio).nr_bvecs == 1 }
-        };
-        if begun {
+        // If the folio began a new request, C has recorded the folio's device slot as the first.
+        // The caller has reserved the device slots of all folios in advance, so no two are equal.
+        // Without virtual slots, a batch has one folio.
+        if cfg!(not(CONFIG_RUST_VSWAP)) || writes.last_first() != before {
             writes.requests = writes.requests.wrapping_add(1);
             params::WRITTEN_BACK_REQUESTS.inc();
         }
