@@ -148,10 +148,17 @@ static __always_inline bool owned_find_named(struct zs_pool *pool,
 }
 
 /*
- * Returns true if an object of the pool could not be found by its word. The
- * task that found this held the lock of the class that the damaged word names,
- * or no lock if there is no such class. So a caller that holds the lock of
- * another class may see the mark late.
+ * Returns true if an object of the pool could not be found by its word. Caller
+ * holds class->lock of the objects that it is about to move.
+ *
+ * The task that set the mark held the lock of the class in the damaged word. If
+ * there is no such class, it held no lock. So a caller that holds the lock of
+ * another class may see the mark late, and move the lost object. That is
+ * harmless. The owner frees what find_word() reads only after an RCU grace
+ * period. The grace period begins after the mark was set. A caller that did not
+ * see the mark holds a spinlock, so it is in an RCU section. The grace period
+ * waits for it. The word names the lost object no more, so owned_moved() warns
+ * and leaves the word alone.
  */
 static bool owned_is_damaged(struct zs_pool *pool)
 {

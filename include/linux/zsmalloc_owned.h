@@ -24,7 +24,9 @@
  * A new object is *pinned*: zsmalloc does not move it. The owner writes the
  * place into a word, and unpins the object. From then on, and until the object
  * is freed, the owner's find_word() returns that word for the name. zsmalloc
- * calls find_word() under class->lock. find_word() must not take a lock.
+ * calls find_word() under class->lock. find_word() must not take a lock. The
+ * owner frees memory that find_word() reads, and the word, only after an RCU
+ * grace period: see owned_is_damaged().
  *
  * zs_create_owned_pool() may sleep. Of the other functions, only
  * zs_owned_store() allocates memory. It sleeps only if its gfp flags allow it.
