@@ -412,7 +412,8 @@ to_c! {
 ///
 /// # Invariants
 ///
-/// The value owns `nr` references to the id, unless the id is 0, which means no cgroup.
+/// The value owns `nr` references to the id, unless the id is 0, which means no cgroup. Only in a
+/// test, the value may own no references. Such a test does not put it.
 #[must_use]
 pub(crate) struct IdRefs {
     id: u16,
@@ -428,9 +429,11 @@ impl IdRefs {
     ///
     /// # Safety
     ///
-    /// The caller does not put the result, because there is no reference.
+    /// The caller does not put the result, because there is no reference. If it gives the result
+    /// to a slot, it overwrites the id of the slot before the slot is freed.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) unsafe fn make_up(id: u16) -> Self {
+        // INVARIANT: As required of the caller, the result is not put.
         Self { id, nr: 1 }
     }
 
@@ -625,6 +628,7 @@ impl SwapCounts {
     /// The caller owns one swap count of each of `nr` slots from `offset` on, or of none of them.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) unsafe fn make_up(offset: usize, nr: u32) -> Self {
+        // INVARIANT: As required of the caller, it owned the counts, or none, in a test.
         Self { offset, nr }
     }
 
