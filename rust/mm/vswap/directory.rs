@@ -12,7 +12,10 @@
 use crate::{
     ffi::{
         array::Array,
-        cluster::HeaderCache, //
+        cluster::{
+            HeaderCache,
+            Setup, //
+        }, //
     },
     vswap::cluster::{
         Cluster,
@@ -73,8 +76,8 @@ static NEXT: Atomic<u32> = Atomic::new(0);
 impl Directory {
     /// Allocates the root of the array, for clusters with numbers below `max`. `_cache` proves
     /// that the slab cache of cluster headers exists. May sleep.
-    pub(super) fn setup(max: usize, _cache: HeaderCache) -> Result {
-        CLUSTERS.setup(max)
+    pub(super) fn setup(setup: &Setup<'_>, max: usize, _cache: HeaderCache) -> Result {
+        CLUSTERS.setup(max, setup)
     }
 
     /// Returns how many numbers were given out. Some of them may have no cluster.

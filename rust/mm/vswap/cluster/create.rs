@@ -93,7 +93,7 @@ impl LockedCluster<'_> {
 
 /// Sets up the slab cache of headers, the directory, and cluster 0.
 pub(crate) fn setup(setup: &Setup<'_>, max: usize) -> Result {
-    Directory::setup(max, HeaderCache::create(setup)?)?;
+    Directory::setup(setup, max, HeaderCache::create(setup)?)?;
     // Leave cluster 0 without tables, and do not put it on a list, so that no slot of it is ever
     // in use. C gets cluster 0 for an offset that has no cluster.
     Spare::create().ok_or(ENOMEM)?.cluster();
