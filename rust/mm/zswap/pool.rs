@@ -160,10 +160,18 @@ impl Refs {
         safe fn is_zero(&self) -> bool = percpu_ref_is_zero;
         /// Takes a reference. Returns false if the last one was put already.
         safe fn try_get(&self) -> bool = zswap_ref_tryget;
-        /// Takes a reference. The caller must have one already. Otherwise the count may be 0, and
-        /// the pool is freed in spite of the new reference.
-        safe fn get(&self) = zswap_ref_get;
     }
+}
+
+to_c! {
+    /// The reference count of the pool. It is not 0, because the value owns a reference.
+    &PoolRef => *mut bindings::percpu_ref = |this| this.refs.as_ptr();
+}
+
+c_functions! {
+    // Takes another reference to the pool. If the count were 0, the pool would be freed in spite of
+    // the new reference.
+    safe fn get_another(pool: &PoolRef) = zswap_ref_get;
 }
 
 #[pinned_drop]
@@ -458,9 +466,8 @@ impl PoolRef {
 impl Clone for PoolRef {
     #[inline]
     fn clone(&self) -> Self {
-        self.refs.get();
-        // INVARIANT: The reference was just taken for this value. The count was not 0, because
-        // `self` has a reference, too.
+        get_another(self);
+        // INVARIANT: The reference was just taken for this value.
         Self(self.0)
     }
 }
@@ -709,6 +716,8 @@ impl<'a, A> Named<'a, A> {
     #[inline]
     fn find(self) -> Option<(&'a Pool, InWord<'a, A>)> {
         let place = POOLS.get(usize::from(self.object.pool()))?;
+        // This takes no RCU read lock, unlike `At::get()`, because the result is used longer than
+        // an RCU section may last. A load sleeps meanwhile.
         // SAFETY: By the invariants of `Word`, the word owns a reference to the object's pool,
         // which is in this place, until the object is freed. By the invariants of `Named`, only
         // the owner of the result may free the object during `'a`. It then owns the reference.
