@@ -125,15 +125,18 @@ bool __vswap_on_fast_device(struct folio *folio)
 static void vswap_note_device(struct swap_info_struct *si)
 {
 	unsigned int highest = READ_ONCE(vswap_highest_type);
+	unsigned long flags = READ_ONCE(vswap_si.flags);
 
 	while (si->type > highest && !try_cmpxchg(&vswap_highest_type, &highest, si->type))
 		;
 	/*
 	 * Faults test vswap_si, so all virtual slots need stable pages if one
-	 * device does.
+	 * device does. No other flag of vswap_si ever changes, so tasks that do
+	 * this at once store the same value. data_race(), because only other flags
+	 * of @si change while the device is on.
 	 */
-	if (si->flags & SWP_STABLE_WRITES)
-		vswap_si.flags |= SWP_STABLE_WRITES;
+	if (data_race(si->flags) & ~flags & SWP_STABLE_WRITES)
+		WRITE_ONCE(vswap_si.flags, flags | SWP_STABLE_WRITES);
 	if (!READ_ONCE(vswap_met_fast) && vswap_is_fast(si))
 		WRITE_ONCE(vswap_met_fast, true);
 }
