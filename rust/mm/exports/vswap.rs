@@ -76,16 +76,12 @@ use kernel::{
 };
 
 /// Returns the cluster of a virtual slot. For any other offset, returns cluster 0, which has no
-/// slots.
-///
-/// # Safety
-///
-/// vswap was set up.
+/// slots. Returns NULL before vswap is set up.
 #[export]
-unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info {
+extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info {
     match Directory::find(offset / SLOTS).or_else(|| Directory::find(0)) {
         Some(cluster) => cluster.as_ci(),
-        // Only before vswap is set up, because cluster 0 exists from then on.
+        // The setup publishes cluster 0.
         None => core::ptr::null_mut(),
     }
 }
