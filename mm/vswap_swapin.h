@@ -123,6 +123,15 @@ static __always_inline unsigned long vswap_plan_orders(unsigned long orders, uns
 }
 
 /*
+ * Returns true if the outcome of a plan is recorded. Readahead and single pages are
+ * not recorded, nor is C's rule, because it ignores the history.
+ */
+static __always_inline bool vswap_plan_recorded(unsigned long plan)
+{
+	return plan > BIT(0) && !(plan & VSWAP_PLAN_DEVICE);
+}
+
+/*
  * Records the outcome of a plan for the page of @entry. @owner is the VMA, and
  * @page the page number of the address. For a file, @owner is the inode, and
  * @page the index.
@@ -130,9 +139,7 @@ static __always_inline unsigned long vswap_plan_orders(unsigned long orders, uns
 static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 				     swp_entry_t entry, unsigned long plan)
 {
-	/* C's rule ignores the history, so its outcome is not recorded. */
-	if (vswap_swapin_on() && plan > BIT(0) && !(plan & VSWAP_PLAN_DEVICE) &&
-	    !IS_ERR_OR_NULL(folio))
+	if (vswap_swapin_on() && vswap_plan_recorded(plan) && !IS_ERR_OR_NULL(folio))
 		vswap_rs_swapin_done(owner, page, entry, folio_order(folio));
 }
 
@@ -355,8 +362,8 @@ static __always_inline void vswap_fault_done(struct vswap_around *around, struct
 					     struct vm_fault *vmf, swp_entry_t entry,
 					     unsigned long plan)
 {
-	/* Readahead and single pages are not recorded. Test this before loading arguments. */
-	if (around && plan > BIT(0))
+	/* Test the plan first, so that the arguments are loaded only if they are used. */
+	if (around && vswap_plan_recorded(plan))
 		vswap_swapin_done(folio, vmf->vma, vmf->address >> PAGE_SHIFT, entry, plan);
 }
 
