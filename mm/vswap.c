@@ -47,9 +47,9 @@ static const struct swap_ops vswap_ops = {
 
 /*
  * The swap_info_struct of virtual entries, which stands for no device. It lacks
- * SWP_SYNCHRONOUS_IO, so that a fault reads ahead, as it does for zswap with a disk
- * behind it. get_swap_device() and put_swap_device() do not count references to it,
- * because it is never freed.
+ * SWP_SYNCHRONOUS_IO, so that a fault reads ahead, as it does for zswap with a
+ * disk behind it. get_swap_device() and put_swap_device() do not count
+ * references to it, because it is never freed.
  */
 struct swap_info_struct vswap_si = {
 	.flags = SWP_USED,
@@ -68,8 +68,8 @@ unsigned int vswap_highest_type;
 
 /*
  * The first device slot that C's allocator has found for a folio with virtual
- * slots. Set under percpu_swap_cluster.lock. vswap_alloc_slots() reads and clears
- * it before it drops that lock.
+ * slots. Set under percpu_swap_cluster.lock. vswap_alloc_slots() reads and
+ * clears it before it drops that lock.
  */
 DEFINE_PER_CPU(swp_entry_t, vswap_found);
 
@@ -132,8 +132,8 @@ static void vswap_note_device(struct swap_info_struct *si)
 	/*
 	 * Faults test vswap_si, so all virtual slots need stable pages if one
 	 * device does. No other flag of vswap_si ever changes, so tasks that do
-	 * this at once store the same value. data_race(), because only other flags
-	 * of @si change while the device is on.
+	 * this at once store the same value. data_race(), because only other
+	 * flags of @si change while the device is on.
 	 */
 	if (data_race(si->flags) & ~flags & SWP_STABLE_WRITES)
 		WRITE_ONCE(vswap_si.flags, flags | SWP_STABLE_WRITES);
@@ -153,9 +153,9 @@ void vswap_count_bound(struct swap_info_struct *si, long nr)
 }
 
 /*
- * Writes and counts the reverse map words of the device slots from @entry on, which
- * are to back the virtual slots of @folio. Records @entry in vswap_found. Caller
- * holds percpu_swap_cluster.lock, and ci->lock of the device cluster.
+ * Writes and counts the reverse map words of the device slots from @entry on,
+ * which are to back the virtual slots of @folio. Records @entry in vswap_found.
+ * Caller holds percpu_swap_cluster.lock, and ci->lock of the device cluster.
  */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
 {
@@ -180,9 +180,9 @@ static bool vswap_needs_ids(struct swap_cluster_info *ci, struct folio *folio)
 }
 
 /*
- * Returns true if the slots of @ci can record the cgroup of @folio, or need not.
- * Allocates the table of cgroup ids if @folio needs it and @ci lacks it. Returns
- * false if there is no memory for the table. Caller holds ci->lock.
+ * Returns true if the slots of @ci can record the cgroup of @folio, or need
+ * not. Allocates the table of cgroup ids if @folio needs it and @ci lacks it.
+ * Returns false if there is no memory for the table. Caller holds ci->lock.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
@@ -194,8 +194,8 @@ bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 
 /*
  * Returns true if @folio needs a table of cgroup ids that @ci does not have,
- * although @ci has room for @folio. Called without ci->lock, so the answer may be
- * stale.
+ * although @ci has room for @folio. Called without ci->lock, so the answer may
+ * be stale.
  */
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
@@ -203,9 +203,9 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 		return false;
 	/*
 	 * If @ci is too full for @folio, the allocator skipped it before
-	 * __vswap_has_ids(). Then the missing table does not mean that there was
-	 * no memory for it, so the scan should go on. data_race(): the count may
-	 * change meanwhile.
+	 * __vswap_has_ids(). Then the missing table does not mean that there
+	 * was no memory for it, so the scan should go on. data_race(): the
+	 * count may change meanwhile.
 	 */
 	return data_race(ci->count) + folio_nr_pages(folio) <= SWAPFILE_CLUSTER;
 }
@@ -242,9 +242,9 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 	ci = __swap_entry_to_cluster(entry);
 	if (bound) {
 		/*
-		 * data_race(): while the caller holds the virtual cluster's lock, no
-		 * task binds @ci to that cluster or unbinds it. Any other owner does
-		 * not match @voffset.
+		 * data_race(): while the caller holds the virtual cluster's
+		 * lock, no task binds @ci to that cluster or unbinds it. Any
+		 * other owner does not match @voffset.
 		 */
 		backs = data_race(vswap_is_bound(ci)) &&
 			READ_ONCE(ci->vswap_owner) * SWAPFILE_CLUSTER + ci_off == voffset;
@@ -257,8 +257,9 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 
 /*
  * Returns the cgroup with @id, or its nearest online ancestor. @reads has the
- * reference to it. Looks the cgroup up only if @id is not that of the last call,
- * because adjacent slots mostly have the same id. Returns NULL if no cgroup has @id.
+ * reference to it. Looks the cgroup up only if @id is not that of the last
+ * call, because adjacent slots mostly have the same id. Returns NULL if no
+ * cgroup has @id.
  */
 static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned short id)
 {
@@ -280,11 +281,12 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 }
 
 /*
- * Allocates a folio in the swap cache for a slot, and starts to read it. Charges
- * the folio to the cgroup with @id or an ancestor. Returns the folio with a
- * reference, or an error pointer: see read_slot() in rust/mm/ffi/device.rs. The
- * read may begin only in vswap_reads_end(). All reads of @reads share one memory
- * stall, because recording a stall costs more than a read.
+ * Allocates a folio in the swap cache for a slot, and starts to read it.
+ * Charges the folio to the cgroup with @id or an ancestor. Returns the folio
+ * with a reference, or an error pointer: see read_slot() in
+ * rust/mm/ffi/device.rs. The read may begin only in vswap_reads_end(). All
+ * reads of @reads share one memory stall, because recording a stall costs more
+ * than a read.
  */
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)
@@ -309,7 +311,9 @@ struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 	return folio;
 }
 
-/* Submits pending reads, ends the stall, and drops the reference to the cgroup. */
+/*
+ * Submits pending reads, ends the stall, and drops the reference to the cgroup.
+ */
 void vswap_reads_end(struct vswap_reads *reads)
 {
 	swap_read_submit(&reads->ctx);
@@ -320,9 +324,9 @@ void vswap_reads_end(struct vswap_reads *reads)
 
 /*
  * Body of vswap_split(). Adds a folio for each page but the first to @list. The
- * caller has locked @folio, which is unmapped and dirty. Only the swap cache and
- * the caller have references to it. Returns false if the folio was not split, or
- * if its first page is no longer dirty.
+ * caller has locked @folio, which is unmapped and dirty. Only the swap cache
+ * and the caller have references to it. Returns false if the folio was not
+ * split, or if its first page is no longer dirty.
  */
 bool __vswap_split(struct folio *folio, struct list_head *list)
 {
@@ -382,7 +386,10 @@ void *vswap_header_alloc(gfp_t gfp)
 	return kmem_cache_zalloc(vswap_cluster_cache, gfp);
 }
 
-/* Counts the swap table of a virtual cluster in nr_vswap_tables, if it is a page. */
+/*
+ * Counts the swap table of a virtual cluster in nr_vswap_tables, if it is a
+ * page.
+ */
 void vswap_tables_count(struct swap_cluster_info *ci, int nr)
 {
 	void *table = (void *)rcu_access_pointer(ci->table);
@@ -411,8 +418,8 @@ bool vswap_in_use(void)
 		return true;
 	/*
 	 * Pairs with smp_mb__before_atomic() in vswap_used_add(): if slots that
-	 * were freed are in the sum already, their CPU's delta is reset, so that
-	 * they do not count twice.
+	 * were freed are in the sum already, their CPU's delta is reset, so
+	 * that they do not count twice.
 	 */
 	smp_rmb();
 	for_each_possible_cpu(cpu)
@@ -443,9 +450,9 @@ static unsigned long anon_pages_of_all(void)
 }
 
 /*
- * Returns how many pages are charged to @memcg and its descendants. For the root
- * and NULL, returns the number of anonymous pages in the system. Both include pages
- * that reclaim has isolated from the LRU lists.
+ * Returns how many pages are charged to @memcg and its descendants. For the
+ * root and NULL, returns the number of anonymous pages in the system. Both
+ * include pages that reclaim has isolated from the LRU lists.
  */
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
 {
@@ -498,15 +505,15 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 /* Boot parameter and sysfs */
 
 /*
- * Serializes the setup of vswap, writes of vswap_enabled and max_slots, and drain,
- * which holds it while it swaps in pages. Most readers of vswap_enabled take no
- * lock.
+ * Serializes the setup of vswap, writes of vswap_enabled and max_slots, and
+ * drain, which holds it while it swaps in pages. Most readers of vswap_enabled
+ * take no lock.
  */
 static DEFINE_MUTEX(vswap_mutex);
 
 /*
- * Calls a Rust function that requires vswap_mutex. Returns its result, or -EINTR if
- * a signal arrives while the task waits for the mutex.
+ * Calls a Rust function that requires vswap_mutex. Returns its result, or
+ * -EINTR if a signal arrives while the task waits for the mutex.
  */
 int vswap_change(int (*change)(unsigned long), unsigned long arg)
 {
@@ -520,8 +527,9 @@ int vswap_change(int (*change)(unsigned long), unsigned long arg)
 }
 
 /*
- * Enables the static key vswap_ever_on, so that mm/ handles virtual entries from
- * now on. Warns and does nothing if vswap is not set up. Caller holds vswap_mutex.
+ * Enables the static key vswap_ever_on, so that mm/ handles virtual entries
+ * from now on. Warns and does nothing if vswap is not set up. Caller holds
+ * vswap_mutex.
  */
 void vswap_note_ever_on(void)
 {
@@ -542,9 +550,9 @@ void vswap_note_ever_on(void)
 }
 
 /*
- * Swaps in all pages that have virtual entries. Returns 0, or an error if some are
- * left. If another task runs out of memory meanwhile, the OOM killer prefers this
- * task as its victim.
+ * Swaps in all pages that have virtual entries. Returns 0, or an error if some
+ * are left. If another task runs out of memory meanwhile, the OOM killer
+ * prefers this task as its victim.
  */
 int vswap_unuse_all(void)
 {
@@ -610,7 +618,10 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 
 static struct kobj_attribute max_slots_attr = __ATTR_RW(max_slots);
 
-/* A file of stats/. Only root may read it, because each read walks all slots in use. */
+/*
+ * A file of stats/. Only root may read it, because each read walks all slots in
+ * use.
+ */
 struct vswap_stat {
 	struct kobj_attribute attr;
 	size_t offset;
@@ -682,8 +693,8 @@ static inline void vswap_sysfs_init(void)
 /*
  * Corrupts the owner of the first bound cluster of the device of @type. If no
  * cluster is bound, corrupts the first reverse map word of the device. A second
- * call repairs it. Returns false, and changes nothing, if there is neither, or if
- * it is gone once locked. Caller holds a reference to the device.
+ * call repairs it. Returns false, and changes nothing, if there is neither, or
+ * if it is gone once locked. Caller holds a reference to the device.
  */
 bool vswap_corrupt(unsigned int type)
 {
@@ -697,7 +708,10 @@ bool vswap_corrupt(unsigned int type)
 	if (!bound && !offset)
 		return false;
 	ci = swap_cluster_lock(si, offset);
-	/* The cluster may have been unbound, or the slot freed, before it was locked. */
+	/*
+	 * The cluster may have been unbound, or the slot freed, before it was
+	 * locked.
+	 */
 	if (bound) {
 		found = vswap_is_bound(ci);
 		if (found)

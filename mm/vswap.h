@@ -37,9 +37,9 @@ struct swap_cluster_info;
 #define VSWAP_CLUSTER_FLAG	0x80
 
 /*
- * Returns true for the C part of a virtual cluster. An inline function could not
- * access @ci here, because mm/swap.h includes this file before it defines struct
- * swap_cluster_info.
+ * Returns true for the C part of a virtual cluster. An inline function could
+ * not access @ci here, because mm/swap.h includes this file before it defines
+ * struct swap_cluster_info.
  */
 #define vswap_is_cluster(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
 
@@ -127,8 +127,8 @@ unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigne
 
 /*
  * zap_nonpresent_ptes() frees slots with the page table lock held, and adds up
- * their charges in the mmu_gather. zap_pte_range() uncharges the last ones after
- * it has dropped the lock.
+ * their charges in the mmu_gather. zap_pte_range() uncharges the last ones
+ * after it has dropped the lock.
  */
 #ifdef CONFIG_RUST_VSWAP
 #define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)
@@ -188,7 +188,8 @@ static inline unsigned long vswap_rmap_offset(unsigned long swp_tb)
 
 /*
  * Returns true if @swp_tb is a reverse map word, and the swap cache has a folio
- * for the virtual slot that it names. Takes no lock, so the answer may be stale.
+ * for the virtual slot that it names. Takes no lock, so the answer may be
+ * stale.
  */
 static inline bool vswap_rmap_cached(unsigned long swp_tb)
 {
@@ -230,8 +231,8 @@ static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct foli
 /*
  * Returns the device slot that has the data of @entry: the one that backs it if
  * @entry is virtual, otherwise @entry itself. Returns { 0 } if no device slot
- * backs a virtual entry. The answer may be stale, unless the caller has locked the
- * folio of @entry in the swap cache, or the folio is under writeback.
+ * backs a virtual entry. The answer may be stale, unless the caller has locked
+ * the folio of @entry in the swap cache, or the folio is under writeback.
  */
 static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 {
@@ -275,9 +276,9 @@ static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
 }
 
 /*
- * Records that the device slots from @entry on are those of @folio. If @folio has
- * virtual slots, writes the reverse map words. Otherwise adds @folio to the swap
- * cache. Caller holds ci->lock.
+ * Records that the device slots from @entry on are those of @folio. If @folio
+ * has virtual slots, writes the reverse map words. Otherwise adds @folio to the
+ * swap cache. Caller holds ci->lock.
  */
 static inline void swap_cluster_add_folio(struct swap_cluster_info *ci, struct folio *folio,
 					  swp_entry_t entry)
@@ -350,7 +351,9 @@ static inline bool vswap_is_next(struct swap_io_ctx *ctx, swp_entry_t entry)
 /* Returns true if consecutive slots of @si are contiguous on it. */
 static inline bool vswap_is_in_order(struct swap_info_struct *si)
 {
-	/* data_race(), because only other flags change while the device is on. */
+	/*
+	 * data_race(), because only other flags change while the device is on.
+	 */
 	return IS_ENABLED(CONFIG_RUST_VSWAP) && data_race(si->flags & SWP_BLKDEV);
 }
 #endif /* CONFIG_SWAP */
@@ -364,10 +367,11 @@ bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
 
 /*
- * Returns how many incompressible pages of @memcg zswap has, or 0 while vswap is
- * off. zswap may write these pages back, and they are then charged as swap. So
- * other pages should not use up their room in memory.swap.max. Pages of physical
- * entries are charged as swap already, so the caller counts them twice.
+ * Returns how many incompressible pages of @memcg zswap has, or 0 while vswap
+ * is off. zswap may write these pages back, and they are then charged as swap.
+ * So other pages should not use up their room in memory.swap.max. Pages of
+ * physical entries are charged as swap already, so the caller counts them
+ * twice.
  */
 static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
 {
@@ -394,8 +398,8 @@ static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_clus
 }
 #else
 /*
- * A macro that drops its arguments, so that swapfile.c compiles to the same code as
- * before without CONFIG_RUST_VSWAP.
+ * A macro that drops its arguments, so that swapfile.c compiles to the same
+ * code as before without CONFIG_RUST_VSWAP.
  */
 #define vswap_ends_scan(...)	false
 #endif
@@ -466,8 +470,8 @@ bool __vswap_split(struct folio *folio, struct list_head *list);
 
 /*
  * Splits a large folio if @failed says that it could not be written. Returns
- * true if @folio is now the first page only, and the caller must write it. After a
- * split, @list has a folio for each other page.
+ * true if @folio is now the first page only, and the caller must write it.
+ * After a split, @list has a folio for each other page.
  */
 static inline bool vswap_split(bool failed, struct folio *folio, struct list_head *list)
 {
@@ -504,10 +508,10 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 extern struct swap_info_struct *swap_info[];
 
 /*
- * Returns the device of @type, or NULL. Accepts any type. The structure is never
- * freed, so a caller without a reference to the device may use it. The answer may
- * be stale if swapoff runs. Code that then takes slots must check SWP_WRITEOK
- * again, as vswap_take_bound() does.
+ * Returns the device of @type, or NULL. Accepts any type. The structure is
+ * never freed, so a caller without a reference to the device may use it. The
+ * answer may be stale if swapoff runs. Code that then takes slots must check
+ * SWP_WRITEOK again, as vswap_take_bound() does.
  */
 static inline struct swap_info_struct *vswap_type_to_info(unsigned int type)
 {
@@ -517,11 +521,14 @@ static inline struct swap_info_struct *vswap_type_to_info(unsigned int type)
 /* Limits of a cgroup below the root, and its charge as swap, in pages. */
 struct vswap_limits {
 	unsigned long swap_max;
-	unsigned long swap;		/* charged as swap; 0 without swap.max */
+	unsigned long swap;		/* charged; 0 without swap.max */
 	unsigned long zswap_max;
 };
 
-/* State of a batch of reads by swapoff or drain. The caller zeroes it beforehand. */
+/*
+ * State of a batch of reads by swapoff or drain. The caller zeroes it
+ * beforehand.
+ */
 struct vswap_reads {
 	struct swap_io_ctx ctx;
 	unsigned long pflags;		/* of psi_memstall_enter() */
@@ -570,9 +577,9 @@ struct vswap_lists {
 extern struct vswap_lists vswap_lists;
 
 /*
- * Clusters that a CPU allocates from, as rust/mm/ffi/cluster_list.rs numbers them.
- * The CPU changes them under the lock. Other CPUs only read them while the CPU is
- * online. vswap_local_take() clears them when it is offline.
+ * Clusters that a CPU allocates from, as rust/mm/ffi/cluster_list.rs numbers
+ * them. The CPU changes them under the lock. Other CPUs only read them while
+ * the CPU is online. vswap_local_take() clears them when it is offline.
  */
 struct vswap_local {
 	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];

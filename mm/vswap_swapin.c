@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Swap-in policy: the parts that have to be in C. rust/mm/swapin/ makes the plans.
- * This file looks at page tables, reads claimed pages, and keeps the switches and
- * the counters of the policy.
+ * Swap-in policy: the parts that have to be in C. rust/mm/swapin/ makes the
+ * plans. This file looks at page tables, reads claimed pages, and keeps the
+ * switches and the counters of the policy.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -55,8 +55,8 @@ atomic_long_t vswap_records[1 << VSWAP_RECORD_BITS];
  * Frees the slots of a large folio that the fault has mapped, if no device slot
  * backs them. If folio_free_swap() has to keep the slots, frees their zswap
  * entries only. Nothing is freed earlier, because do_swap_page() drops a folio
- * that it cannot map. Device slots are not freed, so that a clean folio need not be
- * written again. Caller has locked the folio and the page table.
+ * that it cannot map. Device slots are not freed, so that a clean folio need
+ * not be written again. Caller has locked the folio and the page table.
  */
 void __vswap_swapin_mapped(struct folio *folio)
 {
@@ -324,17 +324,20 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 {
 	node_stat_mod_folio(folio, NR_FILE_PAGES, 1);
 	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, 1);
-	/* After a read error, do not free the copy: the next fault must fail, too. */
+	/*
+	 * After a read error, do not free the copy: the next fault must fail,
+	 * too.
+	 */
 	if (around->claim == VSWAP_CLAIM_ZSWAP && folio_test_uptodate(folio))
 		vswap_rs_swapin_forget(folio);
 	around->claim = VSWAP_CLAIM_NONE;
 }
 
 /*
- * Removes a large, clean folio of @entry from the swap cache, because swapoff reads
- * page by page. A fault has read the folio and not mapped it, so it is not
- * anonymous yet. Returns false, and does nothing, for any other folio. Caller has
- * locked the folio, which is not under writeback.
+ * Removes a large, clean folio of @entry from the swap cache, because swapoff
+ * reads page by page. A fault has read the folio and not mapped it, so it is
+ * not anonymous yet. Returns false, and does nothing, for any other folio.
+ * Caller has locked the folio, which is not under writeback.
  */
 bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
@@ -414,7 +417,10 @@ static void vswap_swapin_set(bool on, bool by_default)
 	mutex_unlock(&vswap_swapin_mutex);
 }
 
-/* Enables the policy when vswap is turned on, unless it was set in sysfs before. */
+/*
+ * Enables the policy when vswap is turned on, unless it was set in sysfs
+ * before.
+ */
 void vswap_swapin_start(void)
 {
 	vswap_swapin_set(true, true);

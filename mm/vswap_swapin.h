@@ -4,8 +4,8 @@
  * do_swap_page(), shmem and readahead follow.
  *
  * A plan is a bit mask of the orders that a folio may have if it is swapped in
- * without readahead. Order 0 is always among them. A plan of 0 or VSWAP_PLAN_LONE
- * means readahead, and has no orders.
+ * without readahead. Order 0 is always among them. A plan of 0 or
+ * VSWAP_PLAN_LONE means readahead, and has no orders.
  */
 #ifndef _MM_VSWAP_SWAPIN_H
 #define _MM_VSWAP_SWAPIN_H
@@ -123,8 +123,8 @@ static __always_inline unsigned long vswap_plan_orders(unsigned long orders, uns
 }
 
 /*
- * Returns true if the outcome of a plan is recorded. Readahead and single pages are
- * not recorded, nor is C's rule, because it ignores the history.
+ * Returns true if the outcome of a plan is recorded. Readahead and single pages
+ * are not recorded, nor is C's rule, because it ignores the history.
  */
 static __always_inline bool vswap_plan_recorded(unsigned long plan)
 {
@@ -144,8 +144,8 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 }
 
 /*
- * Returns true if it has removed @folio from the swap cache, so that swapoff should
- * read the page again: see __vswap_swapin_drop().
+ * Returns true if it has removed @folio from the swap cache, so that swapoff
+ * should read the page again: see __vswap_swapin_drop().
  */
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
@@ -165,8 +165,8 @@ static inline bool vswap_swapin_skip(swp_entry_t entry)
  * Returns true if swapin_sync() can skip a lookup in the swap cache. Once the
  * policy was enabled, it skips the first lookup, because its callers have just
  * looked. It repeats the lookup after -EEXIST, because another task has added a
- * folio. swapin_sync() initializes *@again to false, and the first call sets it to
- * true.
+ * folio. swapin_sync() initializes *@again to false, and the first call sets it
+ * to true.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {
@@ -177,8 +177,8 @@ static inline bool vswap_swapin_looked(bool *again)
 }
 
 /*
- * Looks in the swap cache again after an allocation has failed. Returns the folio
- * that another task has added meanwhile, with a reference, or NULL.
+ * Looks in the swap cache again after an allocation has failed. Returns the
+ * folio that another task has added meanwhile, with a reference, or NULL.
  */
 static inline struct folio *vswap_swapin_look(swp_entry_t entry)
 {
@@ -186,10 +186,10 @@ static inline struct folio *vswap_swapin_look(swp_entry_t entry)
 }
 
 /*
- * Returns true if __swap_cache_alloc() need not check a virtual slot under ci->lock
- * before it allocates a page: a fault has just looked in the swap cache, or the
- * slot is in use and has no folio now. The check after the allocation finds what
- * has changed meanwhile.
+ * Returns true if __swap_cache_alloc() need not check a virtual slot under
+ * ci->lock before it allocates a page: a fault has just looked in the swap
+ * cache, or the slot is in use and has no folio now. The check after the
+ * allocation finds what has changed meanwhile.
  */
 static inline bool vswap_skip_check(struct swap_cluster_info *ci, swp_entry_t entry,
 				    struct vm_fault *vmf, unsigned int order)
@@ -218,8 +218,9 @@ static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 }
 
 /*
- * Returns true if @folio is large and could not be read. Then drops the caller's
- * reference. The caller reads page by page, so that only the broken page fails.
+ * Returns true if @folio is large and could not be read. Then drops the
+ * caller's reference. The caller reads page by page, so that only the broken
+ * page fails.
  */
 static inline bool vswap_swapin_failed(struct folio *folio)
 {
@@ -232,9 +233,9 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 
 /*
  * Events whose counts sysfs shows: the reasons of plans, what plans led to, and
- * neighbours that were skipped or mapped. Each plan of the policy is counted under
- * one reason, VSWAP_SWAPIN_SLOW to VSWAP_SWAPIN_HINTED. Exception: a fault in
- * another task's anonymous memory is not counted.
+ * neighbours that were skipped or mapped. Each plan of the policy is counted
+ * under one reason, VSWAP_SWAPIN_SLOW to VSWAP_SWAPIN_HINTED. Exception: a
+ * fault in another task's anonymous memory is not counted.
  */
 enum vswap_swapin_event {
 	VSWAP_SWAPIN_SLOW,
@@ -263,7 +264,10 @@ enum vswap_swapin_event {
 	NR_VSWAP_SWAPIN_EVENTS,
 };
 
-/* Fields of the tracepoint vswap_swapin_plan: trace() in rust/mm/ffi/fault.rs sets them. */
+/*
+ * Fields of the tracepoint vswap_swapin_plan: trace() in rust/mm/ffi/fault.rs
+ * sets them.
+ */
 struct vswap_decision {
 	u64 page, record, next;
 	u8 touched, sampled, near, hint, source, flags, least, most, uniform;
@@ -308,8 +312,8 @@ static inline void vswap_around_init(struct vswap_around *around)
 
 /*
  * Returns the orders that the plan of a fault allows, or 0 for readahead. Sets
- * @around->left to 0 if the fault must not map neighbours, so if the plan of Rust
- * is not 0.
+ * @around->left to 0 if the fault must not map neighbours, so if the plan of
+ * Rust is not 0.
  */
 static __always_inline unsigned long vswap_fault_plan(struct vswap_around *around,
 						      struct swap_info_struct *si,
@@ -327,13 +331,14 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 
 /*
  * Swaps in one page of a virtual entry without readahead: adds a new, locked
- * folio to the swap cache ("claims" it, see swapin.rst), and reads it.
- * Returns the folio, locked and with a reference. It is not uptodate if the read
+ * folio to the swap cache ("claims" it, see swapin.rst), and reads it. Returns
+ * the folio, locked and with a reference. It is not uptodate if the read
  * failed. Returns NULL if it added no folio: without the policy, for a physical
- * entry, if large orders are allowed, or if the slot has changed since the plan.
- * Then swapin_sync() reads the page. If no folio can be allocated, returns the
- * folio that another task has added meanwhile, with a reference but not locked, or
- * ERR_PTR(-ENOMEM). Also returns ERR_PTR(-ENOMEM) if the charge fails.
+ * entry, if large orders are allowed, or if the slot has changed since the
+ * plan. Then swapin_sync() reads the page. If no folio can be allocated,
+ * returns the folio that another task has added meanwhile, with a reference but
+ * not locked, or ERR_PTR(-ENOMEM). Also returns ERR_PTR(-ENOMEM) if the charge
+ * fails.
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,
@@ -362,7 +367,10 @@ static __always_inline void vswap_fault_done(struct vswap_around *around, struct
 					     struct vm_fault *vmf, swp_entry_t entry,
 					     unsigned long plan)
 {
-	/* Test the plan first, so that the arguments are loaded only if they are used. */
+	/*
+	 * Test the plan first, so that the arguments are loaded only if they
+	 * are used.
+	 */
 	if (around && vswap_plan_recorded(plan))
 		vswap_swapin_done(folio, vmf->vma, vmf->address >> PAGE_SHIFT, entry, plan);
 }
@@ -383,8 +391,8 @@ static __always_inline bool vswap_fault_frees(const struct vswap_around *around)
 }
 
 /*
- * Returns true if the fault should map pages old. Their accessed bits then tell a
- * later fault which pages were used.
+ * Returns true if the fault should map pages old. Their accessed bits then tell
+ * a later fault which pages were used.
  */
 static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
 						  struct vm_fault *vmf, unsigned long address,
@@ -419,9 +427,9 @@ static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 }
 
 /*
- * Called when the fault has mapped a page, or all @nr_pages of a large folio. Frees
- * the slots of a large folio that the fault has read, if no device backs them.
- * Records a page that was in the swap cache before.
+ * Called when the fault has mapped a page, or all @nr_pages of a large folio.
+ * Frees the slots of a large folio that the fault has read, if no device backs
+ * them. Records a page that was in the swap cache before.
  */
 static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 					       struct vm_fault *vmf, struct folio *folio,
@@ -468,7 +476,9 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	folio = __vswap_swapin_next(around, si, *vmf);
 	if (folio) {
 		*vmf = &around->next;
-		/* Otherwise the compiler would keep a pointer to each member. */
+		/*
+		 * Otherwise the compiler would keep a pointer to each member.
+		 */
 		OPTIMIZER_HIDE_VAR(*vmf);
 	}
 	return folio;
@@ -479,7 +489,7 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 /* The switches in sysfs. */
 struct vswap_swapin_switches {
 	bool enabled;
-	bool bypass;		/* no readahead for pages that are not on a device */
+	bool bypass;		/* no readahead for pages on no device */
 	bool large;		/* folios may be large */
 	bool map_around;	/* a fault maps cached neighbours, too */
 	unsigned int max_order;	/* largest order of a folio */

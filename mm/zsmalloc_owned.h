@@ -86,7 +86,9 @@ struct owned_obj {
 	unsigned long head;
 };
 
-/* Finds the object at a valid place. Inlined, so that @obj stays in registers. */
+/*
+ * Finds the object at a valid place. Inlined, so that @obj stays in registers.
+ */
 static __always_inline void owned_at(struct size_class *class, u64 place,
 				     struct owned_obj *obj)
 {

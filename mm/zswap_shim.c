@@ -118,10 +118,10 @@ void zswap_shim_ever_enabled(void)
 }
 
 /*
- * Returns true if the cluster of a physical entry has no zswap table, so zswap has
- * no page of it. The caller has locked the folio of @entry in the swap cache, so no
- * task stores its pages meanwhile. Returns false for a virtual entry, because
- * rust/mm looks those up.
+ * Returns true if the cluster of a physical entry has no zswap table, so zswap
+ * has no page of it. The caller has locked the folio of @entry in the swap
+ * cache, so no task stores its pages meanwhile. Returns false for a virtual
+ * entry, because rust/mm looks those up.
  */
 static bool zswap_has_none(swp_entry_t entry)
 {
@@ -246,8 +246,8 @@ static void zswap_table_free_rcu(struct rcu_head *head)
 }
 
 /*
- * Frees @table after an RCU grace period, because the clock hand and lookups read it
- * without ci->lock.
+ * Frees @table after an RCU grace period, because the clock hand and lookups
+ * read it without ci->lock.
  */
 void zswap_table_free(struct zswap_table *table)
 {
@@ -309,15 +309,18 @@ struct zswap_lruvec_state *zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
 }
 
-/* Returns the ring of the cgroup and node of @folio. Caller is in an RCU section. */
+/*
+ * Returns the ring of the cgroup and node of @folio. Caller is in an RCU
+ * section.
+ */
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 {
 	return zswap_memcg_ring(folio_memcg(folio), folio_nid(folio));
 }
 
 /*
- * Returns the ring of the parent cgroup for the same node. Returns NULL if there
- * is no parent, or if memory cgroups are disabled.
+ * Returns the ring of the parent cgroup for the same node. Returns NULL if
+ * there is no parent, or if memory cgroups are disabled.
  */
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 {
@@ -394,8 +397,8 @@ bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 /*
  * Charges stored pages to the cgroup with @id, like obj_cgroup_charge_zswap():
  * @bytes of memory for @nr pages, of which @nr_plain are incompressible. Does
- * nothing for the root, for an @id of 0, and for cgroup v1. Warns if no cgroup has
- * @id. May sleep.
+ * nothing for the root, for an @id of 0, and for cgroup v1. Warns if no cgroup
+ * has @id. May sleep.
  */
 void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {

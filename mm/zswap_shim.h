@@ -21,8 +21,8 @@ struct kernel_param;
 #define ZSWAP_MAX_RECLAIM_RETRIES 16
 
 /*
- * Module parameters. The command line, writes to sysfs, and the initialization of
- * zswap in rust/mm/zswap/setup.rs change them. Most readers take no lock.
+ * Module parameters. The command line, writes to sysfs, and the initialization
+ * of zswap in rust/mm/zswap/setup.rs change them. Most readers take no lock.
  */
 struct zswap_params {
 	bool enabled;
@@ -72,7 +72,8 @@ struct zswap_member {
 	struct list_head list;
 	struct zswap_member *next;	/* next member of the same slots */
 	struct zswap_lruvec_state *ring;
-	u64 bits;			/* slots with pages of the ring; changed under ci->lock */
+	/* Slots with pages of the ring; changed under ci->lock. */
+	u64 bits;
 	atomic_long_t *words;		/* words of these slots */
 	unsigned long entry;		/* entry of the first slot */
 	/* Slot that the clock hand visits next. Under ring->lock. */

@@ -102,8 +102,8 @@ static inline long vswap_total_pages(void)
 }
 
 /*
- * Returns true if new entries are virtual and zswap is enabled, so that pages can be
- * swapped out without a swap device.
+ * Returns true if new entries are virtual and zswap is enabled, so that pages
+ * can be swapped out without a swap device.
  */
 static inline bool vswap_may_swap(void)
 {
@@ -127,8 +127,8 @@ extern atomic_long_t vswap_used_slots;
 extern unsigned long vswap_half_max;
 
 /*
- * Returns true if at least half of the limit on virtual slots is in use. Compare
- * vm_swap_full(), which does this for device slots.
+ * Returns true if at least half of the limit on virtual slots is in use.
+ * Compare vm_swap_full(), which does this for device slots.
  */
 static inline bool vswap_full(void)
 {

@@ -10,11 +10,16 @@
  * counts only affect reclaim of this cgroup: see rust/mm/vswap/capacity.rs.
  */
 struct vswap_refusals {
-	atomic_long_t tried;		/* compressed and then refused, since the last reset */
-	atomic_long_t refused;		/* refused; lowered by stored pages, and halved */
-	atomic_long_t refused_at;	/* jiffies of the last refusal or halving */
-	atomic_long_t size_at;		/* pages of the cgroup at that time */
-	atomic_long_t counted_at;	/* jiffies of the last swap.events, or 0 */
+	/* Compressed and then refused, since the last reset. */
+	atomic_long_t tried;
+	/* Refused; lowered by stored pages, and halved. */
+	atomic_long_t refused;
+	/* Jiffies of the last refusal or halving. */
+	atomic_long_t refused_at;
+	/* Pages of the cgroup at that time. */
+	atomic_long_t size_at;
+	/* Jiffies of the last swap.events, or 0. */
+	atomic_long_t counted_at;
 };
 
 #endif /* _LINUX_VSWAP_TYPES_H */

@@ -18,7 +18,9 @@ MM_HELPER(unsigned long, pfn_to_swp_tb, (unsigned long pfn, unsigned char flags)
 MM_HELPER(unsigned long, folio_to_swp_tb, (struct folio *folio, unsigned char flags),
 	  folio_to_swp_tb(folio, flags))
 
-/* Returns the word for the shadow xa_mk_value(@value), or with @null, for NULL. */
+/*
+ * Returns the word for the shadow xa_mk_value(@value), or with @null, for NULL.
+ */
 __rust_helper unsigned long
 rust_helper_vswap_shadow_to_swp_tb(unsigned long value, bool null, unsigned char flags)
 {
@@ -26,8 +28,8 @@ rust_helper_vswap_shadow_to_swp_tb(unsigned long value, bool null, unsigned char
 }
 
 /*
- * Returns which predicates are true for a swap table word: bit 0 for null, 1 for
- * shadow, 2 for folio, 3 for bad, 4 for countable.
+ * Returns which predicates are true for a swap table word: bit 0 for null, 1
+ * for shadow, 2 for folio, 3 for bad, 4 for countable.
  */
 __rust_helper unsigned int rust_helper_vswap_swp_tb_seen(unsigned long swp_tb)
 {
@@ -123,10 +125,10 @@ MM_VOID_HELPER(vswap_local_set, (unsigned int nth, struct swap_cluster_info *ci)
 	       this_cpu_write(vswap_local.current_cluster[nth], ci))
 
 /*
- * vswap_local_take() clears a current cluster of an offline CPU, and returns the
- * previous one. vswap_local_peek() reads a current cluster of any CPU without a
- * lock, so the result may be stale. Both return NULL if there is no cluster, or if
- * @cpu is not possible.
+ * vswap_local_take() clears a current cluster of an offline CPU, and returns
+ * the previous one. vswap_local_peek() reads a current cluster of any CPU
+ * without a lock, so the result may be stale. Both return NULL if there is no
+ * cluster, or if @cpu is not possible.
  */
 MM_HELPER(struct swap_cluster_info *, vswap_local_take, (unsigned int cpu, unsigned int nth),
 	  !cpu_possible(cpu) ? NULL :
@@ -140,7 +142,10 @@ MM_HELPER(struct swap_cluster_info *, vswap_local_peek, (unsigned int cpu, unsig
 
 MM_HELPER(unsigned long, vswap_folio_pfn, (const struct folio *folio), folio_pfn(folio))
 
-/* Records that the swap cache has the folio, and takes a reference for each page. */
+/*
+ * Records that the swap cache has the folio, and takes a reference for each
+ * page.
+ */
 __rust_helper void
 rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
 {
@@ -196,8 +201,8 @@ __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
 /* Memory cgroups */
 
 /*
- * Returns the cgroup of @folio, or the root if it is not charged. Returns NULL without
- * memory cgroups. Caller is in an RCU section.
+ * Returns the cgroup of @folio, or the root if it is not charged. Returns NULL
+ * without memory cgroups. Caller is in an RCU section.
  */
 MM_HELPER(struct mem_cgroup *, vswap_folio_memcg, (struct folio *folio),
 	  mem_cgroup_disabled() ? NULL : folio_memcg(folio) ?: root_mem_cgroup)
@@ -213,9 +218,9 @@ rust_helper_vswap_refusals_of(struct mem_cgroup *memcg)
 }
 
 /*
- * Writes the limits of @memcg to @limits, and returns its parent. Returns NULL for
- * the root, for NULL, if memory cgroups are disabled, and for cgroup v1, which
- * limits memory and swap together.
+ * Writes the limits of @memcg to @limits, and returns its parent. Returns NULL
+ * for the root, for NULL, if memory cgroups are disabled, and for cgroup v1,
+ * which limits memory and swap together.
  */
 __rust_helper struct mem_cgroup *
 rust_helper_vswap_memcg_limits(struct mem_cgroup *memcg, struct vswap_limits *limits)
@@ -247,9 +252,9 @@ MM_HELPER(bool, vswap_in_reclaim, (void), current->reclaim_state)
 MM_HELPER(bool, vswap_have_free, (void), vswap_have_free())
 
 /*
- * Returns true if a device that is on has the slot. Accepts any type and offset.
- * Offset 0 is the header of the device. si->users is dead before swapon has set
- * the device up, and after swapoff has emptied it.
+ * Returns true if a device that is on has the slot. Accepts any type and
+ * offset. Offset 0 is the header of the device. si->users is dead before swapon
+ * has set the device up, and after swapoff has emptied it.
  */
 __rust_helper bool rust_helper_vswap_device_has(unsigned int type, unsigned int offset)
 {
@@ -263,7 +268,10 @@ __rust_helper unsigned long rust_helper_vswap_device_flags(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
 
-	/* data_race(), because only flags that callers do not test change meanwhile. */
+	/*
+	 * data_race(), because only flags that callers do not test change
+	 * meanwhile.
+	 */
 	return si ? data_race(si->flags) : 0;
 }
 
@@ -310,7 +318,10 @@ __rust_helper unsigned long rust_helper_vswap_anon_orders(void)
 #endif
 }
 
-/* Returns no orders if userfaultfd is armed, because each page must fault by itself. */
+/*
+ * Returns no orders if userfaultfd is armed, because each page must fault by
+ * itself.
+ */
 MM_HELPER(unsigned long, vswap_fault_orders, (struct vm_fault *vmf),
 	  userfaultfd_armed(vmf->vma) ? 0 :
 	  thp_vma_allowable_orders(vmf->vma, vmf->vma->vm_flags, TVA_PAGEFAULT,

@@ -52,14 +52,15 @@ MM_VOID_HELPER(zswap_folio_put, (struct folio *folio), folio_put(folio))
 MM_VOID_HELPER(zswap_flush_dcache_folio, (struct folio *folio), flush_dcache_folio(folio))
 
 /*
- * Adds a new folio to the swap cache, to write an entry back. Returns the folio,
- * locked and with a reference, -EEXIST if the device is gone, or the error of
- * swap_cache_alloc_folio().
+ * Adds a new folio to the swap cache, to write an entry back. Returns the
+ * folio, locked and with a reference, -EEXIST if the device is gone, or the
+ * error of swap_cache_alloc_folio().
  *
- * The folio is not freed before its write ends, so the allocation must not use the
- * memory reserves, which the write may need. Only for reclaim, which must make
- * progress, it may use half of the min watermark. @wait is false while earlier
- * folios of the same run are locked: then the allocation must not wait for reclaim.
+ * The folio is not freed before its write ends, so the allocation must not use
+ * the memory reserves, which the write may need. Only for reclaim, which must
+ * make progress, it may use half of the min watermark. @wait is false while
+ * earlier folios of the same run are locked: then the allocation must not wait
+ * for reclaim.
  */
 __rust_helper struct folio *
 rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, bool wait)
@@ -143,7 +144,10 @@ __rust_helper bool rust_helper_zswap_folio_writeback_enabled(struct folio *folio
 MM_HELPER(bool, zswap_memcg_writeback_enabled, (struct mem_cgroup *memcg),
 	  mem_cgroup_zswap_writeback_enabled(memcg))
 
-/* Returns true if more pages of @memcg (NULL: of the system) can be swapped out. */
+/*
+ * Returns true if more pages of @memcg (NULL: of the system) can be swapped
+ * out.
+ */
 MM_HELPER(bool, zswap_memcg_can_swap, (struct mem_cgroup *memcg),
 	  (memcg ? mem_cgroup_get_nr_swap_pages(memcg) : get_nr_swap_pages()) > 0)
 
@@ -230,7 +234,9 @@ __rust_helper int rust_helper_zswap_acomp_run(int (*operation)(struct acomp_req 
 
 MM_VOID_HELPER(zswap_free_acomp, (struct crypto_acomp *acomp), crypto_free_acomp(acomp))
 
-/* Like sg_init_table() for one entry, but inline, because each page needs it. */
+/*
+ * Like sg_init_table() for one entry, but inline, because each page needs it.
+ */
 static inline void zswap_sg_init(struct scatterlist *sg)
 {
 	*sg = (struct scatterlist) {};
