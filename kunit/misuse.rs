@@ -395,6 +395,7 @@ fn a_folio_is_not_backed_without_a_check(
     promise: table::Promise,
 ) {
     let _ = slots.set_slots(devices, promise, BackKey(())); //~ E0423
+    let _ = slots.take_device(BackKey(())); //~ E0423
 }
 
 // Only the file that a key belongs to changes the slot map and the extend table.

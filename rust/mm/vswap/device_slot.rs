@@ -81,8 +81,9 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The key that lets only this file record device slots as the backing of the slots of a folio. It
-/// does so only if they were allocated for this folio: see [`SlotReservation::target`].
+/// The key that lets only this file make device slots the backing of the slots of a folio. It does
+/// so only if they were allocated for this folio: see [`SlotReservation::target`]. It charges the
+/// slots as swap before.
 pub(crate) struct BackKey(());
 
 const KEY: BackKey = BackKey(());
@@ -295,7 +296,7 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
     }
     let id = slots.lock().id();
     vswap::charge_id(id, nr, ChargeFor::More, owner)?;
-    let taken = slots.lock().take_device();
+    let taken = slots.lock().take_device(KEY);
     match taken {
         Some(first) => backing::moved(cluster, range, To::Device(first)),
         None => vswap::uncharge_id(id, nr),

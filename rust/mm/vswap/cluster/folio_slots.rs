@@ -141,9 +141,10 @@ impl LockedSlots<'_> {
 
     /// If the cluster is bound, takes the device slots with the same indices as these slots into
     /// use, and returns the first. Returns `None` if a slot has a backing already, if the cluster
-    /// is not bound, if a device slot is not idle, or if swapoff has begun.
+    /// is not bound, if a device slot is not idle, or if swapoff has begun. The caller has charged
+    /// the slots as swap.
     #[inline]
-    pub(crate) fn take_device(&mut self) -> Option<PhysSlot> {
+    pub(crate) fn take_device(&mut self, _key: BackKey) -> Option<PhysSlot> {
         let slots = OwnedSlots::of_folio(self);
         if slots.is_backed() || !slots.take_device() {
             return None;
