@@ -165,6 +165,15 @@ pub(crate) struct Lists(
     NotThreadSafe,
 );
 
+/// A cluster that counts as one with tables, but has none yet. The count becomes that of a cluster
+/// when the cluster gets its tables.
+///
+/// # Invariants
+///
+/// The cluster is counted, and no other value stands for it.
+#[must_use]
+pub(crate) struct Counted(());
+
 impl Lists {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
@@ -226,24 +235,30 @@ impl Lists {
         // INVARIANT: By the invariants of `Spare`, the cluster has no tables, and there is no
         // other `Spare` or `Populated` for it. `spare` is consumed.
         self.move_cluster(spare.cluster(), &all().free);
-        self.uncount_populated();
+        self.uncount();
     }
 
-    /// Counts one more cluster with tables. Returns false, and counts nothing, if `limit` clusters
-    /// have tables already.
-    pub(crate) fn count_populated(&mut self, limit: usize) -> bool {
+    /// Counts one more cluster with tables. Returns `None`, and counts nothing, if `limit`
+    /// clusters have tables already.
+    pub(crate) fn count_populated(&mut self, limit: usize) -> Option<Counted> {
         let nr = &all().nr_populated;
         let now = nr.load(Relaxed);
         if now >= limit {
-            return false;
+            return None;
         }
         nr.store(now.wrapping_add(1), Relaxed);
-        true
+        // INVARIANT: The cluster was just counted.
+        Some(Counted(()))
+    }
+
+    /// Undoes [`Self::count_populated`], if no cluster got tables after all.
+    pub(crate) fn uncount_populated(&mut self, _counted: Counted) {
+        self.uncount();
     }
 
     /// Subtracts one from the number of clusters with tables. Warns, and leaves it at 0, if it is
     /// 0.
-    pub(crate) fn uncount_populated(&mut self) {
+    fn uncount(&mut self) {
         let nr = &all().nr_populated;
         let now = nr.load(Relaxed);
         warn_on_once!(now == 0);

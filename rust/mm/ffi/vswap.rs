@@ -32,6 +32,7 @@ use crate::{
                 Named,
                 Unnamed, //
             },
+            AllocKey,
             LockedCluster,
             UnpinnedSlot, //
         },
@@ -715,8 +716,14 @@ pub(crate) struct SlotUsage(());
 
 impl SlotUsage {
     c_functions! {
-        /// Adds `nr` to the number of slots in use. `nr` is negative when slots are freed.
-        pub(crate) safe fn change(nr: c_long) = vswap_used_add;
+        safe fn add(nr: c_long) = vswap_used_add;
+    }
+
+    /// Adds `nr` to the number of slots in use, for the file that takes and frees slots. `nr` is
+    /// negative when slots are freed.
+    #[inline]
+    pub(crate) fn change(nr: c_long, _key: AllocKey) {
+        Self::add(nr);
     }
 
     /// Returns an estimate of the slots in use, off by at most `VSWAP_USED_BATCH` for each CPU.

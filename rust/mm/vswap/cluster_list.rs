@@ -20,6 +20,7 @@ use crate::{
         cluster_list::{
             peek_current,
             take_current,
+            Counted,
             List,
             Nth,
             NR_ORDERS, //
@@ -73,7 +74,7 @@ pub(crate) enum Refill {
     /// A cluster without tables, to install tables in. It is already counted as one with tables.
     Spare(Spare),
     /// The caller may create a cluster. It is already counted as one with tables.
-    Create,
+    Create(Counted),
     /// There is no cluster: `limit` clusters have tables already, or the device has no free
     /// cluster to bind to.
     Limit,
@@ -127,10 +128,14 @@ impl Lists {
         }
         // Do not allocate tables for a cluster that cannot be bound.
         let no_device = ty.is_some_and(|ty| !device::has_free_cluster(ty.into()));
-        if no_device || !self.count_populated(limit) {
+        let counted = (!no_device).then(|| self.count_populated(limit));
+        let Some(counted) = counted.flatten() else {
             return Refill::Limit;
+        };
+        match self.take_spare() {
+            Some(spare) => Refill::Spare(spare),
+            None => Refill::Create(counted),
         }
-        self.take_spare().map_or(Refill::Create, Refill::Spare)
     }
 
     /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it

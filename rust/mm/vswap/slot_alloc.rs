@@ -136,10 +136,10 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
         // has a free run. For a bound one, it fails if swapoff has begun.
         Refill::Partial(guard) => return take_from(local, order, kind, guard),
         Refill::Spare(spare) => populate(spare, local, owner),
-        Refill::Create => match local.while_unlocked(Spare::create) {
+        Refill::Create(counted) => match local.while_unlocked(Spare::create) {
             (local, Some(spare)) => populate(spare, local, owner),
             (local, None) => {
-                Lists::lock().uncount_populated();
+                Lists::lock().uncount_populated(counted);
                 (local, None)
             }
         },

@@ -46,7 +46,8 @@ use kernel::{
     }, //
 };
 
-/// The key that lets only this file change [`Own`]: see [`crate::ffi::cluster`].
+/// The key that lets only this file change [`Own`] and the number of slots in use: see
+/// [`crate::ffi::cluster`].
 #[derive(Clone, Copy)]
 pub(crate) struct AllocKey(());
 
@@ -167,7 +168,7 @@ impl LockedCluster<'_> {
         self.own_mut(KEY).map.take(start, nr);
         let used = self.used().wrapping_add(nr);
         self.cluster().shared().used.0.store(used, Relaxed);
-        SlotUsage::change(nr as c_long);
+        SlotUsage::change(nr as c_long, KEY);
         Some((start, nr))
     }
 
@@ -198,7 +199,7 @@ impl<'g> Cleared<'g> {
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = cluster.used().wrapping_sub(nr);
         cluster.cluster().shared().used.0.store(used, Relaxed);
-        SlotUsage::change((nr as c_long).wrapping_neg());
+        SlotUsage::change((nr as c_long).wrapping_neg(), KEY);
         Some((cluster, list.after_free(used, has_run)))
     }
 }
