@@ -18,7 +18,6 @@ use crate::{
             Left, //
         },
         folio::{
-            Folio,
             FolioRef,
             SwapEntry,
             SwapFolio, //
@@ -33,6 +32,7 @@ use crate::{
             Entered,
             LeavingFolio,
             NewSwap,
+            ReplacedFolio,
             Replacement,
             Uncharge, //
         }, //
@@ -467,7 +467,7 @@ c_exports! {
     /// holds `ci->lock`.
     fn vswap_cache_replace(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
-        old: Present<&Folio> = *mut bindings::folio,
+        old: Present<ReplacedFolio<'_>> = *mut bindings::folio,
         new: Present<Replacement<'_>> = *mut bindings::folio
     ) {
         let (Present(mut cluster), Present(old), Present(new)) = (cluster, old, new);

@@ -362,6 +362,36 @@ impl<'a> Refines<NonNull<bindings::folio>> for LeavingFolio<'a> {
     }
 }
 
+/// A locked folio in the swap cache that a [`Replacement`] replaces.
+///
+/// # Invariants
+///
+/// The folio is locked during `'a`. C replaces it in the current critical section of `ci->lock`.
+pub(crate) struct ReplacedFolio<'a>(&'a Folio);
+
+impl ReplacedFolio<'_> {
+    /// Returns the folio.
+    #[inline]
+    pub(crate) fn folio(&self) -> &Folio {
+        self.0
+    }
+}
+
+impl<'a> Refines<NonNull<bindings::folio>> for ReplacedFolio<'a> {
+    type Base = &'a Folio;
+
+    /// # Safety
+    ///
+    /// The folio is locked. In this critical section of `ci->lock`, the caller replaces it in the
+    /// swap cache. The caller passes the new folio as a [`Replacement`].
+    #[inline]
+    unsafe fn refine(folio: &'a Folio) -> Self {
+        // INVARIANT: As required of the caller, the folio is locked, and C replaces it in this
+        // critical section.
+        Self(folio)
+    }
+}
+
 /// A locked folio that replaces another in the swap cache.
 ///
 /// # Invariants

@@ -27,7 +27,6 @@ use crate::vswap::{
 use crate::{
     ffi::{
         folio::{
-            Folio,
             FolioRef,
             Owner, //
         },
@@ -36,6 +35,7 @@ use crate::{
             IdRefs,
             LeavingFolio,
             NewSwap,
+            ReplacedFolio,
             Replacement,
             Uncharge, //
         }, //
@@ -624,8 +624,12 @@ fn del_range(
 /// name `old`, and leaves it unchanged. Also warns, and changes no word, if the slots of `new` are
 /// in another cluster.
 #[inline]
-pub(crate) fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: Replacement<'_>) {
-    let new = new.folio();
+pub(crate) fn replace(
+    cluster: &mut LockedCluster<'_>,
+    old: ReplacedFolio<'_>,
+    new: Replacement<'_>,
+) {
+    let (old, new) = (old.folio(), new.folio());
     let (off, nr) = ((new.offset() % SLOTS) as u32, new.nr_pages() as u32);
     if warn_on_once!(new.offset() != cluster.offset(off)) {
         return;
