@@ -189,6 +189,22 @@ MM_VOID_HELPER(zswap_list_splice_tail_init, (struct list_head *list, struct list
 
 MM_HELPER(struct swap_cluster_info *, zswap_entry_cluster, (swp_entry_t entry),
 	  __swap_entry_to_cluster(entry))
+
+/*
+ * Returns true if the device of an entry is on and has the slot, or if the
+ * entry is virtual. Accepts any entry. The device is not freed before the RCU
+ * section of the caller ends. swapoff waits for that after it has killed the
+ * reference count.
+ */
+__rust_helper bool rust_helper_zswap_device_stays(swp_entry_t entry)
+{
+	struct swap_info_struct *si = get_swap_device(entry);
+
+	if (si)
+		put_swap_device(si);
+	return si;
+}
+
 MM_HELPER(unsigned short, zswap_ci_id, (struct swap_cluster_info *ci, unsigned int ci_off),
 	  __swap_cgroup_get(ci, ci_off))
 MM_VOID_HELPER(zswap_fill, (void *to, u64 value, size_t size),

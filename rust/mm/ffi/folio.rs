@@ -185,8 +185,8 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     ///
     /// The device of the entry is not freed while the value is used. For that, the caller has a
     /// reference to the device, has locked the cluster, or keeps a slot of the device in use. Or
-    /// it is in the RCU section in which it has read the entry from a page table. The entry names
-    /// a slot of the device.
+    /// it is in the RCU section in which it read the entry from a page table, or found the device
+    /// on. The entry names a slot of the device.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller, the device of the entry is not freed. The entry

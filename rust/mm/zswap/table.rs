@@ -901,6 +901,8 @@ pub(crate) struct Promise {
 pub(crate) struct LooseTable(NonNull<bindings::zswap_table>);
 
 c_functions! {
+    // C accepts any entry.
+    safe fn device_stays(entry: SwapEntry) -> bool = zswap_device_stays;
     safe fn table_alloc(gfp: bindings::gfp_t) -> Option<LooseTable> = zswap_table_alloc;
 }
 
@@ -943,15 +945,21 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
 /// zsmalloc calls this under `class->lock` when it moves the object, to change the place in the
 /// word.
 ///
+/// An object may have been lost, because its word was corrupt. Then its slot may be free, and the
+/// device of the slot may be gone. For such an object, returns NULL or a word that does not name
+/// it, which zsmalloc leaves alone.
+///
 /// # Safety
 ///
-/// A word names the object with the name `name`. While zsmalloc uses the result, the word does not
-/// change, except for the place and the referenced bit.
+/// The caller is in an RCU section until it has used the result, for example because it holds a
+/// spinlock.
 pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let entry = Name::from_raw(name).entry();
-    // SAFETY: As required of the caller, a word names the object with this name. By the invariants
-    // of `Word`, the word belongs to a slot in use, whose swap device is not freed. The entry of
-    // the name is the entry of this slot.
+    if !device_stays(entry) {
+        return core::ptr::null_mut();
+    }
+    // SAFETY: The device of the entry was just on. As required of the caller, this is an RCU
+    // section, in which the device is not freed. C has checked that the device has the slot.
     let entry = unsafe { HeldEntry::from_c(entry.as_raw()) };
     let Some((ci, off)) = Ci::of_entry(entry) else {
         return core::ptr::null_mut();
