@@ -24,6 +24,12 @@ use crate::{
 };
 use kernel::prelude::*;
 
+/// The key that lets only this file set the swap count of a slot to a number. It does so only to
+/// move a count between the word of the slot and the extend table.
+pub(super) struct CountKey(());
+
+const KEY: CountKey = CountKey(());
+
 impl LockedCluster<'_> {
     /// Drops one swap count of a slot whose word says that the count is in the extend table. Warns
     /// and does nothing if the word does not say so.
@@ -36,11 +42,11 @@ impl LockedCluster<'_> {
         }
         let count = self.extended(off).saturating_sub(1);
         if count >= u32::from(SWP_TB_COUNT_MAX) {
-            self.set_extended(off, count);
+            self.set_extended(off, count, KEY);
         } else {
             // The count fits in the word again, so move it there.
-            self.set_count(off, Count::INLINE_MAX);
-            self.set_extended(off, 0);
+            self.set_count(off, Count::INLINE_MAX, KEY);
+            self.set_extended(off, 0, KEY);
         }
     }
 
@@ -65,8 +71,8 @@ impl LockedCluster<'_> {
                 if !self.can_extend() {
                     return Err(ENOMEM);
                 }
-                self.set_count(off, Count::EXTENDED);
-                self.set_extended(off, u32::from(SWP_TB_COUNT_MAX));
+                self.set_count(off, Count::EXTENDED, KEY);
+                self.set_extended(off, u32::from(SWP_TB_COUNT_MAX), KEY);
                 Ok(())
             }
             // The count in the extend table is missing or at its maximum, or the slot is bad.

@@ -6,9 +6,12 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    vswap::cluster::{
-        ExtendTable,
-        LockedCluster, //
+    vswap::{
+        cluster::{
+            ExtendTable,
+            LockedCluster, //
+        },
+        count::CountKey, //
     },
     warn::warn_on_once, //
 };
@@ -64,7 +67,7 @@ impl LockedCluster<'_> {
 
     /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table
     /// when no count is left in it. Warns and does nothing if there is no table.
-    pub(in crate::vswap) fn set_extended(&mut self, off: u32, count: u32) {
+    pub(in crate::vswap) fn set_extended(&mut self, off: u32, count: u32, _key: CountKey) {
         let mut old = 0;
         let done = self.try_extend_count(off, KEY, |now| {
             old = now;
