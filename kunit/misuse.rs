@@ -48,6 +48,7 @@ use crate::{
             CompressorWrite, //
         },
         vswap::{
+            CountsFrom,
             Entered,
             IdRefs,
             LeavingFolio,
@@ -531,6 +532,14 @@ fn swap_counts_are_dropped_by_their_owner(cluster: &mut LockedCluster<'_>, guard
     slot::put_entries(512, true); //~ E0308
     let _ = cluster.put_range(0..1, |slots| drop(slots)); //~ E0624
     let _ = guard.put_alone(0, true); //~ E0624
+}
+
+fn the_number_of_swap_counts_is_not_made_up(counts: CountsFrom) {
+    slot::put_entries(counts.of(1), true); //~ E0308
+}
+
+fn a_folio_is_consumed_with_a_swap_count(folio: LeavingFolio<'_>) {
+    let _ = swap_cache::consume(folio, true); //~ E0308
 }
 
 fn swap_counts_are_dropped_once(counts: SwapCounts, uncharge: &mut Uncharge) {

@@ -24,7 +24,7 @@ use crate::{
         },
         trace,
         vswap::{
-            LeavingFolio,
+            ClaimedFolio,
             NewSwap, //
         }, //
     },
@@ -195,7 +195,7 @@ c_exports! {
     /// The folio has one page, and is not in the statistics of the swap cache. The caller holds a
     /// swap count of its slot.
     fn vswap_rs_swapin_consume(
-        folio: Option<LeavingFolio<'_>> = *mut bindings::folio,
+        folio: Option<ClaimedFolio<'_>> = *mut bindings::folio,
         free: bool = bool
     ) -> bool {
         folio.is_some_and(|folio| swap_cache::consume(folio, free))

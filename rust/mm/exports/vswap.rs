@@ -29,6 +29,7 @@ use crate::{
         },
         vswap::{
             CountsFrom,
+            CountsNr,
             Entered,
             LeavingFolio,
             NewSwap,
@@ -287,7 +288,7 @@ c_exports! {
     /// range from the swap cache if a swap count became 0.
     fn vswap_put_entries(
         counts: CountsFrom = c_ulong,
-        nr: i32 = c_int,
+        nr: CountsNr = c_int,
         reclaim_cache: bool = bool
     ) {
         slot::put_entries(counts.of(nr), reclaim_cache);
@@ -298,7 +299,7 @@ c_exports! {
     fn vswap_rs_zap(
         zap: &mut Uncharge = *mut bindings::vswap_zap,
         counts: CountsFrom = c_ulong,
-        nr: i32 = c_int
+        nr: CountsNr = c_int
     ) {
         slot::zap_entries(counts.of(nr), zap);
     }

@@ -362,6 +362,38 @@ impl<'a> Refines<NonNull<bindings::folio>> for LeavingFolio<'a> {
     }
 }
 
+/// A folio that a fault has claimed (see swapin.rst), and a swap count of its slot.
+///
+/// # Invariants
+///
+/// The value owns one swap count of the slot of the folio.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[must_use]
+pub(crate) struct ClaimedFolio<'a>(LeavingFolio<'a>);
+
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+impl<'a> ClaimedFolio<'a> {
+    /// Returns the folio. The caller drops the swap count.
+    #[inline]
+    pub(crate) fn into_folio(self) -> LeavingFolio<'a> {
+        self.0
+    }
+}
+
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+impl<'a> Refines<NonNull<bindings::folio>> for ClaimedFolio<'a> {
+    type Base = LeavingFolio<'a>;
+
+    /// # Safety
+    ///
+    /// The caller owns one swap count of the slot of the folio, and does not use it any more.
+    #[inline]
+    unsafe fn refine(folio: LeavingFolio<'a>) -> Self {
+        // INVARIANT: As required of the caller, it owned the count, and passes it on.
+        Self(folio)
+    }
+}
+
 /// A locked folio in the swap cache that a [`Replacement`] replaces.
 ///
 /// # Invariants
@@ -692,15 +724,35 @@ impl FromC<c_ulong> for CountsFrom {
     }
 }
 
-impl CountsFrom {
-    /// Returns the swap counts. `nr` is the number of slots that C has passed.
+/// The number of slots of the range that C passes as [`CountsFrom`] in the same call.
+///
+/// # Invariants
+///
+/// The range of the `CountsFrom` has this number of slots. The two values are arguments of one
+/// call, so a function has no other `CountsFrom`.
+#[must_use]
+pub(crate) struct CountsNr(u32);
+
+impl FromC<c_int> for CountsNr {
+    /// # Safety
+    ///
+    /// The number is that of the slots in the range that the caller passes as [`CountsFrom`].
     #[inline]
-    pub(crate) fn of(self, nr: i32) -> SwapCounts {
-        // INVARIANT: By the invariants of `CountsFrom`, which is consumed, the new value owns the
-        // counts.
+    unsafe fn from_c(nr: c_int) -> Self {
+        // INVARIANT: As required of the caller, the range has this number of slots.
+        Self(nr as u32)
+    }
+}
+
+impl CountsFrom {
+    /// Returns the swap counts of the range.
+    #[inline]
+    pub(crate) fn of(self, CountsNr(nr): CountsNr) -> SwapCounts {
+        // INVARIANT: By the invariants of `CountsFrom` and `CountsNr`, which are consumed, the new
+        // value owns the counts.
         SwapCounts {
             offset: self.0,
-            nr: nr as u32,
+            nr,
         }
     }
 }

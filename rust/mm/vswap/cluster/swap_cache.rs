@@ -16,12 +16,15 @@
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 use crate::ffi::vswap_kunit::MadeUp;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-use crate::vswap::{
-    cluster::AtHand,
-    swap_table::{
-        consume_word,
-        is_zero_word,
-        shadow_of_word, //
+use crate::{
+    ffi::vswap::ClaimedFolio,
+    vswap::{
+        cluster::AtHand,
+        swap_table::{
+            consume_word,
+            is_zero_word,
+            shadow_of_word, //
+        }, //
     }, //
 };
 use crate::{
@@ -238,7 +241,8 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
 /// Otherwise returns false.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
-pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
+pub(crate) fn consume(folio: ClaimedFolio<'_>, free: bool) -> bool {
+    let folio = folio.into_folio();
     let (owner, place) = (folio.owner(), find(folio.offset()));
     let Some((page, (cluster, off))) = LeavingPage::of(folio).ok().zip(place) else {
         warn_on_once!(true);
