@@ -416,7 +416,8 @@ impl<'g> LockedTable<'g> {
     #[inline]
     fn table(&self) -> Option<&'g Table> {
         // SAFETY: By the invariants of `LockedTable`, the lock is held during `'g`. Only its holder
-        // changes the table.
+        // changes the table. If `free()` removes it meanwhile, the table stays valid during `'g`.
+        // It is freed only after an RCU grace period, which waits for the lock.
         unsafe { self.ci().cell().load(Relaxed).as_ref() }
     }
 
