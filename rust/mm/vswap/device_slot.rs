@@ -308,16 +308,18 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
 /// allocated. Unlike in [`back`], the virtual slots have no backing, and are charged as swap
 /// already. On error, uncharges them. May sleep.
 pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
+    let (cluster, slots, id, promise) = new.into_parts();
+    let nr = slots.len() as u32;
     let mut room = SlotReservation {
-        cluster: new.cluster,
-        start: new.start,
-        promise: new.promise,
-        charged: new.nr,
-        id: new.id,
+        cluster,
+        start: slots.start,
+        promise,
+        charged: nr,
+        id,
         slots: None,
     };
     if room.promise.is_none() {
-        let (guard, promise) = backing::reserve(room.cluster, new.nr, folio.owner())?;
+        let (guard, promise) = backing::reserve(cluster, nr, folio.owner())?;
         drop(guard);
         room.promise = Some(promise);
     }

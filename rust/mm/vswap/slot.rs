@@ -193,15 +193,24 @@ pub(super) fn free_slot(
 }
 
 /// Virtual slots that were just allocated for a folio and charged as swap, and that the caller has
-/// to back by device slots ([`device_slot::back_new`](super::device_slot::back_new)).
+/// to back by device slots ([`device_slot::back_new`](super::device_slot::back_new)). Dropping the
+/// value leaks the charge, and the promise.
+#[must_use]
 pub(crate) struct New {
-    pub(super) cluster: &'static Cluster,
-    pub(super) start: u32,
-    pub(super) nr: u32,
-    /// The memory cgroup id of the slots.
-    pub(super) id: u16,
-    /// The backing words that were reserved for the slots, if any.
-    pub(super) promise: Option<Promise>,
+    cluster: &'static Cluster,
+    start: u32,
+    nr: u32,
+    id: u16,
+    promise: Option<Promise>,
+}
+
+impl New {
+    /// Returns the cluster and the slots, their memory cgroup id, and the backing words that were
+    /// reserved for them, if any. The caller takes over the charge.
+    pub(super) fn into_parts(self) -> (&'static Cluster, Range<u32>, u16, Option<Promise>) {
+        let slots = self.start..self.start.wrapping_add(self.nr);
+        (self.cluster, slots, self.id, self.promise)
+    }
 }
 
 /// Allocates virtual slots for a folio, and adds the folio to the swap cache. `ids` are references
