@@ -299,7 +299,7 @@ fn a_number_is_not_a_node(memcg: Memcg<'_>) {
 // RCU does not keep the cgroup while the task sleeps.
 fn a_cgroup_under_rcu_is_not_asked_for_what_sleeps(memcg: RcuMemcg<'_>, held: Memcg<'_>) {
     let _ = (held.flush(), memcg.flush()); //~ E0599
-    let _ = Ring::leave(memcg); //~ E0308
+    memcg::Cursor::leave(memcg); //~ E0308
 }
 
 // C's loop over the pages would not end.

@@ -17,10 +17,7 @@ use crate::{
             SwapEntry,
             SwapFolio, //
         },
-        memcg::{
-            Cursor,
-            Memcg, //
-        },
+        memcg::Cursor,
         params::{
             Compressor,
             CompressorWrite,
@@ -35,7 +32,10 @@ use crate::{
             FreeBatch,
             Pool, //
         },
-        ring::Ring,
+        ring::{
+            OfflineMemcg,
+            Ring, //
+        },
         rules::NameChange,
         setup,
         shrink,
@@ -99,9 +99,9 @@ c_exports! {
     /// Moves the cursor of the shrink worker to another cgroup if it is at a cgroup that goes
     /// offline. Moves the members of the rings of that cgroup to rings of its ancestors. The rings
     /// have the order of writeback of its pages (see `zswap/order.rs`).
-    fn zswap_memcg_offline_cleanup(memcg: Memcg<'_> = *mut bindings::mem_cgroup) {
-        Cursor::leave(memcg);
-        Ring::leave(memcg);
+    fn zswap_memcg_offline_cleanup(memcg: OfflineMemcg<'_> = *mut bindings::mem_cgroup) {
+        Cursor::leave(memcg.memcg());
+        // Dropping `memcg` moves the members.
     }
 
     /// Counts a folio that is read from a device, so that the shrinker leaves one more page of the

@@ -9,7 +9,7 @@
 //!   to the cgroup, or stays in the RCU section in which it has found the ring. If memory cgroups
 //!   are disabled, the rings are in an array indexed by node, which is never freed. When a
 //!   cgroup goes offline, its rings are marked dead. Their members move to the nearest live ring
-//!   of an ancestor on the same node ([`Ring::leave`]). A store that later adds a member to a dead
+//!   of an ancestor on the same node ([`OfflineMemcg`]). A store that later adds a member to a dead
 //!   ring sees that the ring is dead, and moves the members of the ring.
 //! - A member is freed with its table, after an RCU grace period. It leaves its ring before that.
 //!
@@ -23,7 +23,10 @@
 
 use crate::{
     ffi::{
-        call::View,
+        call::{
+            Refines,
+            View, //
+        },
         folio::{
             Folio,
             SwapEntry, //
@@ -414,6 +417,41 @@ c_owned! {
     fn drop(NewMember: bindings::zswap_member) = zswap_member_free;
 }
 
+/// A memory cgroup that goes offline. Dropping the value makes the members of its rings leave.
+///
+/// # Invariants
+///
+/// The cgroup is going offline. C frees it only after an RCU grace period that begins after the
+/// value was dropped.
+pub(crate) struct OfflineMemcg<'a>(Memcg<'a>);
+
+impl<'a> Refines<*mut bindings::mem_cgroup> for OfflineMemcg<'a> {
+    type Base = Memcg<'a>;
+
+    /// # Safety
+    ///
+    /// The cgroup is going offline. The caller frees it only after an RCU grace period that begins
+    /// after the called function has returned.
+    unsafe fn refine(memcg: Memcg<'a>) -> Self {
+        // INVARIANT: As required of the caller, the cgroup is going offline, and is freed after a
+        // grace period.
+        Self(memcg)
+    }
+}
+
+impl OfflineMemcg<'_> {
+    /// Returns the cgroup.
+    pub(crate) fn memcg(&self) -> Memcg<'_> {
+        self.0
+    }
+}
+
+impl Drop for OfflineMemcg<'_> {
+    fn drop(&mut self) {
+        Ring::leave(self.0);
+    }
+}
+
 /// A reference to a ring, which is not freed during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<'a>(&'a RingState);
@@ -494,7 +532,7 @@ impl<'a> Ring<'a> {
 
     /// Marks the rings of a cgroup that goes offline as dead, and moves their members to rings of
     /// ancestors.
-    pub(crate) fn leave(memcg: Memcg<'a>) {
+    fn leave(memcg: Memcg<'a>) {
         for ring in Node::all().filter_map(|node| Self::of(memcg, node)) {
             ring.0.dead.store(true, Relaxed);
             // A store that adds a member after this barrier sees that the ring is dead: see the
