@@ -352,6 +352,40 @@ class Compared(unittest.TestCase):
         self.assertFalse(selftests.is_open([]))
 
 
+class Alone(unittest.TestCase):
+    """Tests the verdict on a test that base does not run."""
+
+    def judge(self, *rounds):
+        return [(line.case, line.verdict, line.skipped, str(line))
+                for line in selftests.judge_alone([dict(words) for words in rounds])]
+
+    def test_all_pass(self):
+        self.assertEqual(self.judge({"a": "ok", "b": "skip", END: "ok"}), [
+            ("a", "ok", False, "1 of 1"), ("b", "ok", True, "1 of 1"),
+            (END, "ok", False, "1 of 1")])
+
+    def test_what_never_passes_has_failed(self):
+        """Base, which could excuse it, does not run it."""
+        self.assertEqual(self.judge({"a": "not ok", END: "ok"})[0], ("a", "worse", False, "0 of 1"))
+
+    def test_one_round_that_fails_is_too_many(self):
+        for word in ("not ok", "skip"):
+            self.assertEqual(self.judge(*[{"a": "ok"}] * 19, {"a": word}),
+                             [("a", "worse", False, "19 of 20")])
+
+    def test_a_case_that_does_not_come_each_time(self):
+        for rounds in (({"a": "ok"}, {}), ({}, {"a": "ok"})):
+            self.assertEqual(self.judge(*rounds), [("a", "worse", False, "1 of 2")])
+        self.assertEqual(self.judge({"a": "skip"}, {})[0][1:], ("worse", False, "0 of 2"))
+
+    def test_a_program_that_does_not_end_well(self):
+        self.assertEqual(self.judge({END: "not ok"}), [(END, "worse", False, "0 of 1")])
+        self.assertEqual(self.judge({"a": "ok", END: "not ok"})[1][1], "worse")
+
+    def test_nothing_is_open(self):
+        self.assertFalse(selftests.is_open(selftests.judge_alone([{"a": "not ok", END: "ok"}])))
+
+
 class Report:
     def __init__(self):
         self.lines = {}
@@ -772,6 +806,41 @@ class Guests(Folder):
         self.assertNotIn("selftest on the debug kernel prog@full: one", report.lines)
         self.assertIn("selftest on the debug kernel prog: one", report.lines)
 
+    def test_a_test_of_the_debug_kernel_alone(self):
+        self.program("prog", f"echo $SIDE >> sides; cat <<'X'\n{PASS}X")
+        test = Test("prog", "mm", full=True, debug=True)
+        sides = selftests.PLAIN, selftests.VIRTUAL, selftests.DEBUG
+        self.assertEqual([side.takes(test) for side in (selftests.BASE, *sides)],
+                         [False, False, False, True])
+        report = self.run_group(test, sides=sides)
+        kind = selftests.DEBUG.kind
+        self.assertEqual(report.lines, {
+            **{f"{kind} prog: {case}": (True, "1 of 1") for case in ("one", "two", END)},
+            f"{kind}: the debug kernel's log is clean (prog)": (True, "")})
+        self.assertEqual((self.fs / "sides").read_text(), "debug\n")
+
+    def test_beside_a_test_that_base_runs(self):
+        self.program("prog", "echo 1..2; echo ok 1 one; echo not ok 2 two")
+        report = self.run_group(Test("prog", "mm"), Test("prog@2", "mm", full=True, debug=True),
+                                sides=(selftests.DEBUG,))
+        kind = selftests.DEBUG.kind
+        self.assertEqual(report.lines[f"{kind} prog: two"], (None, "0 of 1, base 0 of 1"))
+        self.assertEqual(report.lines[f"{kind} prog@2: two"], (False, "0 of 1"))
+        self.assertEqual(report.bad(), [f"{kind} prog@2: two"])
+        self.assertEqual({name for name in report.lines if "log" in name}, {
+            "selftest on base: the base kernel's log is clean (prog, prog@2)",
+            f"{kind}: the debug kernel's log is clean (prog, prog@2)"})
+
+    def test_a_debug_kernel_that_dies_in_a_test_of_its_own(self):
+        def boot(*_, **options):
+            raise guest.GuestFailure("it panicked", "read")
+        self.patch(guest, "boot", boot)
+        report = self.run_group(Test("prog", "mm", full=True, debug=True),
+                                sides=(selftests.DEBUG,))
+        kind = selftests.DEBUG.kind
+        self.assertEqual(report.bad(), [f"{kind} prog: {END}",
+                                        f"{kind}: the debug kernel's log is clean (prog)"])
+
     def run_all(self, full):
         built, groups = [], []
         self.patch(build, "ensure", built.append)
@@ -818,7 +887,8 @@ class Guests(Folder):
         for tests, sides in groups:
             self.assertEqual(len({test.guest for test in tests}), 1)
             self.assertEqual("virtual" in sides, not tests[0].fresh)
-            self.assertEqual("debug" in sides, not all(test.full for test in tests))
+            self.assertEqual("debug" in sides,
+                             any(test.debug or not test.full for test in tests))
 
 
 class Table(unittest.TestCase):
@@ -852,7 +922,8 @@ class Table(unittest.TestCase):
             for test in selftests.TESTS}
         self.assertEqual([name for name in found if found[name] == "mm"], [
             "uffd-wp-mremap", "process_madv", "cow", "ksm_functional_tests", "madv_populate",
-            "mkdirty", "uffd-unit-tests", "folio_split_race_test", "soft-dirty", "migration"])
+            "mkdirty", "uffd-unit-tests", "folio_split_race_test", "soft-dirty", "migration",
+            "memory-failure"])
         allocator = "thp_swap_allocator_test"
         self.assertEqual({name: said for name, said in found.items() if said != "mm"}, {
             "test_zswap": "cgroup", "test_memcontrol": "cgroup disk",
@@ -882,7 +953,20 @@ class Table(unittest.TestCase):
             ("selftest on the debug kernel", "debug", "", 10)])
         for test in selftests.TESTS:
             self.assertEqual([side.takes(test) for side in sides],
+                             [False, False, False, True] if test.debug else
                              [True, True, not test.fresh, not test.full], test.name)
+
+    def test_those_that_the_debug_kernel_alone_can_run(self):
+        """Base and vswap must not get what they need, and without --full nothing runs them."""
+        tests = {test.name: test for test in selftests.TESTS if test.debug}
+        self.assertEqual(sorted(tests), ["memory-failure", "migration"])
+        self.assertTrue(all(test.full and test.rounds == 1 and not test.by_chance
+                            for test in tests.values()))
+        options = {name: build.wanted_options(build.fragments(build.VARIANTS[name][2]))
+                   for name in ("base", "vswap", "debug")}
+        for option in ("NUMA_MIGRATION", "MEMORY_FAILURE", "HWPOISON_INJECT"):
+            self.assertEqual([f"CONFIG_{option}" in options[name] for name in options],
+                             [False, False, True], option)
 
     def test_the_real_set_up_is_shell(self):
         for side in (selftests.BASE, selftests.VIRTUAL):

@@ -3,7 +3,8 @@
 
 Base is the kernel without our changes. The selftests are built out of tree. They run in guests of
 base and of our kernels, equally often. A selftest that cannot pass in our guest fails on base, too.
-So base is the reference: rates.py decides whether a line fails more often than on base.
+So base is the reference: rates.py decides whether a line fails more often than on base. `debug`
+tests have no reference: base cannot run them.
 """
 
 import collections
@@ -30,6 +31,8 @@ class Side:
     slow: int = 1                 # factor for the time-outs of tests
 
     def takes(self, test):
+        if test.debug:
+            return self is DEBUG
         # VIRTUAL enables zswap, which `fresh` tests exclude. DEBUG is too slow for `full` tests.
         return not (self is VIRTUAL and test.fresh or self is DEBUG and test.full)
 
@@ -54,6 +57,9 @@ class Test:
     numa: bool = False
     timeout: int = 300            # seconds, enough for a busy machine
     full: bool = False            # only with `test --full`
+    # Needs an option of the debug kernel that base must not have, because it would change what is
+    # measured. Only the debug kernel runs it, with --full, and no case may fail.
+    debug: bool = False
     # Needs a guest that never enabled zswap, because only there large folios are read from zram.
     fresh: bool = False
     rounds: int = 1               # how often each kernel runs it at first
@@ -142,8 +148,11 @@ TESTS = [
     Test("folio_split_race_test", "mm", full=True),
     Test("transhuge-stress", "mm", args="-d 20", full=True),
     Test("soft-dirty", "mm", full=True),
-    # Each case migrates a page between two nodes for 20 seconds, and wants one CPU more.
-    Test("migration", "mm", smp=4, numa=True, full=True),
+    # Needs NUMA_MIGRATION, because it calls move_pages(). Each case migrates a page between two
+    # nodes for 20 seconds. Threads of all CPUs except two read the page meanwhile.
+    Test("migration", "mm", smp=4, numa=True, full=True, debug=True),
+    # Needs MEMORY_FAILURE and HWPOISON_INJECT.
+    Test("memory-failure", "mm", full=True, debug=True),
     _ksm("across", "-N -m 1", smp=4, numa=True, full=True),
     _ksm("apart", "-N -m 0", smp=4, numa=True, full=True),
     _allocator("", "", ONLY_64K, fresh=True),
@@ -389,16 +398,17 @@ def _boot(side, todo, before=None):
 
 @dataclasses.dataclass
 class Line:
-    """A case of a test. `base` and `other` are (failed, runs) on base and on another kernel."""
+    """A case of a test. `base` and `other` are (failed, runs) on base and on another kernel. `base`
+    is None if base does not run the test."""
     case: str
     base: tuple
     other: tuple
     verdict: str
-    skipped: bool                 # both skip it, or it passes on neither
+    skipped: bool                 # each kernel skips it, or it passes on neither
 
     def __str__(self):
-        (failed, runs), (its, again) = self.base, self.other
-        return f"{again - its} of {again}, base {runs - failed} of {runs}"
+        counts = [self.other] + ([self.base] if self.base else [])
+        return ", base ".join(f"{runs - failed} of {runs}" for failed, runs in counts)
 
 
 def _line(case, base, other, before):
@@ -423,6 +433,18 @@ def compare(base, other, by_chance):
     return [_line(case, [results.get(case) for results in base],
                   [results.get(case) for results in other], by_chance.get(case))
             for case in cases]
+
+
+def judge_alone(rounds):
+    """Returns the lines of a test that base does not run. A case must pass in each round, or be
+    skipped in each."""
+    lines = []
+    for case in dict.fromkeys(case for results in rounds for case in results):
+        words = [results.get(case) for results in rounds]
+        skipped = set(words) == {"skip"}
+        failed = 0 if skipped else sum(word != "ok" for word in words)
+        lines.append(Line(case, None, (failed, len(words)), "worse" if failed else "ok", skipped))
+    return lines
 
 
 def is_open(lines):
@@ -462,13 +484,17 @@ def _rounds(sides, todo, got, failures):
 
 def run_group(tests, sides, report):
     """Runs tests that share a guest on base and on other kernels, until each case is decided.
-    Reports for each case whether a kernel does worse than base."""
-    got, failures = collections.defaultdict(list), {side: [] for side in [BASE, *sides]}
+    Reports for each case whether a kernel does worse than base, or for `debug` tests whether it
+    fails."""
+    # Without base if all tests are `debug` tests: a kernel that did not boot has no clean log.
+    failures = {side: [] for side in [BASE, *sides] if any(map(side.takes, tests))}
+    got = collections.defaultdict(list)
     todo = {side: {test: test.rounds for test in tests if side.takes(test)} for side in failures}
     lines = {}
     while any(todo.values()):
         _rounds(failures, todo, got, failures)
-        lines = {(side, test): compare(got[BASE, test], got[side, test], test.by_chance)
+        lines = {(side, test): judge_alone(got[side, test]) if test.debug
+                 else compare(got[BASE, test], got[side, test], test.by_chance)
                  for side in sides for test in tests if side.takes(test)}
         todo = {side: {test: rates.STEP for test in tests
                        if is_open(lines.get((side, test), []))} for side in sides}
@@ -493,7 +519,7 @@ def kernels(full):
 
 def run_all(tests, full, report):
     """Runs these selftests on base and on the vswap kernel. With `full`, runs more tests, and also
-    runs on the debug kernel the tests that it is fast enough for."""
+    runs on the debug kernel the `debug` tests and those that it is fast enough for."""
     sides = _sides(full)
     for variant in kernels(full):
         build.ensure(variant)
