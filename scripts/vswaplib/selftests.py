@@ -123,10 +123,11 @@ TESTS = [
     # is done before the next begins.
     #
     # test_memcg_low expects memory.current within 3 % of 30 MiB. In every round on every kernel, it
-    # is 28.1 MiB. To this come 63 pages for each of three children whose last charge is still in
-    # the stock of the CPU. By chance the stock of each child is empty, and the test passes.
+    # is 28.1 MiB, which is too little. Up to 63 pages come to this for each of three children, if
+    # the CPU still keeps them charged ahead. If it has returned them by chance, the test fails: in
+    # 9 of 99 runs on base.
     Test("test_memcontrol", "cgroup", swap="disk", under=f"taskset 1 chrt --fifo 1 {PATIENT}",
-         rounds=3, oom=True, by_chance={"test_memcg_low": (4, 59)}),
+         rounds=3, oom=True, by_chance={"test_memcg_low": (9, 99)}),
     Test("uffd-wp-mremap", "mm"),
     Test("process_madv", "mm"),
     _ksm("merge", "-M -p 10"),
