@@ -53,6 +53,7 @@ static const char usage_text[] =
 "  --try              hold: try to swap out once\n"
 "  --reread           hold: read every other page again, which may keep its slot\n"
 "  --rewrite          hold: write every other page again, and swap it out\n"
+"  --all              hold: --reread and --rewrite mean every page\n"
 "  --drop             hold: free every other page\n"
 "  --other PATH       hold: a cgroup that every other page is charged to; free the first half\n"
 "  --keep N           hold: free all pages of each 2 MiB but N of them, chosen at random\n"
@@ -72,7 +73,7 @@ static struct {
 	unsigned int incompressible, zero, same;
 	uint64_t seed;
 	bool shmem, huge, resident, try, reread, rewrite, drop, sigbus, make_it_fail, spoil;
-	bool interleave;
+	bool interleave, all;
 	const char *cgroup, *other, *ready, *go;
 	int node;
 } opt = {
@@ -477,7 +478,7 @@ static void run_hold(void)
 		madvise(region.base, opt.size, MADV_PAGEOUT);
 	else if (!opt.resident)
 		swap_out_all(&region);
-	for (page = 0; page < region.pages; page += 2) {
+	for (page = 0; page < region.pages; page += opt.all ? 1 : 2) {
 		if (opt.reread)
 			page_verify(&region, page);
 		if (opt.drop)
@@ -1192,7 +1193,8 @@ static void parse_options(int argc, char **argv)
 		{ "procs", 1, NULL, 'n' }, { "depth", 1, NULL, 'd' },
 		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
 		{ "spoil", 0, NULL, 'x' }, { "node", 1, NULL, 'N' },
-		{ "interleave", 0, NULL, 'I' }, { NULL, 0, NULL, 0 },
+		{ "interleave", 0, NULL, 'I' }, { "all", 0, NULL, 'a' },
+		{ NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -1223,6 +1225,7 @@ static void parse_options(int argc, char **argv)
 		case 'f': opt.make_it_fail = true; break;
 		case 'x': opt.spoil = true; break;
 		case 'I': opt.interleave = true; break;
+		case 'a': opt.all = true; break;
 		case 'N': opt.node = number(optarg, 0, 1); break;
 		default: die(EXIT_USAGE, "swapcheck without arguments prints the usage");
 		}

@@ -146,6 +146,31 @@ for name in early zeros late; do
 done
 unbound "cached and idle"
 
+# Bound clusters without an idle slot, whose pages are all in the swap cache. One CPU fills three such
+# clusters, then two with zeros, which leave device slots idle, and once more. So the search for idle
+# slots comes to a cluster without them, wherever it begins. It frees the slots of cached pages there.
+cached_slots() {
+	echo $(($(cat $CG/read1/memory.swap.current) + $(cat $CG/read2/memory.swap.current)))
+}
+check "cached and full: swapon" straight swap_on $DISK 26624
+taskset -p 1 $$ > /dev/null
+for n in 1 2; do
+	hold_as read$n --size 6M --zero 0 --reread --all
+	hold_as none$n --size 4M --incompressible 0 --zero 100
+done
+taskset -p 3 $$ > /dev/null
+before=$(cached_slots)
+is "cached and full: pages that were read keep their slots" "$before" -ge 11000000
+# 6 MiB are free, and 8 MiB idle.
+hold_as rest --size 12M --zero 0 --try
+note "of $before bytes of slots, $(cached_slots) are left"
+is "cached and full: these slots are taken" "$(cached_slots)" -le $((before - 1048576))
+consistent "cached and full"
+for name in read1 none1 read2 none2 rest; do
+	ended "cached and full, $name: every byte is there" $name
+done
+unbound "cached and full"
+
 # Single pages get what large folios have left.
 check "holes of large folios: swapon" straight swap_on /dev/ram2 10240
 set_to madvise $THP/hugepages-64kB/enabled
