@@ -238,18 +238,23 @@ class Verb(unittest.TestCase):
 
     MISSED = Mutant("rust/mm/a.rs", 2, "replace < with <= in f", "if a <= b {", "missed")
 
-    def main(self, *tried, revision=None, diff="changes.diff"):
+    def main(self, *tried, revision=None, diff="changes.diff", names=("rust/mm/a.rs",)):
+        """Runs the verb on modules, of which all but the first end it."""
         self.diffs = []
+
+        def run_file(*given):
+            if given[2] != names[0]:
+                raise common.Failure("cargo-mutants ended")
+            self.diffs.append(given[-1])
+            return list(tried)
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             top = pathlib.Path(folder)
             (top / "mutants.txt").write_text(Equivalent.TEXT.partition("rust/mm/b.rs")[0])
             self.said = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
             for target, name, value in (
                     (mutants, "ALLOWED", top / "mutants.txt"), (mutants, "install", lambda: "tool"),
-                    (common, "CACHE", top), (mutants, "stage", lambda _: ["rust/mm/a.rs"]),
-                    (mutants, "diff_since", lambda *_: diff),
-                    (mutants, "run_file", lambda *given: self.diffs.append(given[-1]) or
-                     list(tried))):
+                    (common, "CACHE", top), (mutants, "stage", lambda _: list(names)),
+                    (mutants, "diff_since", lambda *_: diff), (mutants, "run_file", run_file)):
                 stack.enter_context(mock.patch.object(target, name, value))
             return mutants.main([], revision)
 
@@ -262,6 +267,13 @@ class Verb(unittest.TestCase):
                       self.said.getvalue())
         self.assertEqual(self.main(self.MISSED._replace(verdict="found")), 1)
         self.assertEqual(self.main(other._replace(verdict="found")), 1)
+
+    def test_a_module_that_ends_the_run_leaves_the_rows_of_others(self):
+        with self.assertRaisesRegex(common.Failure, "cargo-mutants ended"):
+            self.main(self.MISSED, self.MISSED._replace(verdict="found"),
+                      names=("rust/mm/a.rs", "rust/mm/b.rs"))
+        rows = [line.split() for line in self.said.getvalue().splitlines()]
+        self.assertIn(["rust/mm/a.rs", *"210001", "100.0", "%"], rows)
 
     def test_nothing_to_change_is_no_success(self):
         with self.assertRaisesRegex(common.Failure, "nothing to change in rust/mm/a.rs"):

@@ -286,11 +286,13 @@ def main(files, revision=None):
         mutants = []
         for name in names:
             with step(f"mutants of {name}"):
-                mutants += run_file(tool, place, name, diff)
+                tried = excuse(run_file(tool, place, name, diff), entries)
+            mutants += tried
+            # A later module may end the run, and this takes long.
+            say("\n".join(f"    {line}" for line in table([name], tried).splitlines()[:2]))
     if not mutants and not revision:
         die("cargo-mutants found nothing to change in " + " ".join(names),
             f"does it see the modules in {place}? The log: {common.LOGS / 'mutants.log'}")
-    mutants = excuse(mutants, entries)
     say("\n" + table(names, mutants))
     left = survivors(mutants)
     problems = stale(entries, mutants, [] if revision else names)
