@@ -7,7 +7,8 @@
 A module may be followed by the functions or classes to plant faults in. A fault that no
 test finds survives: it is printed with its place, and the score follows. Survivors that
 no test can find are listed with a reason in plant-survivors.txt, and are not counted.
-The exit code is 1 if another fault survives. After a new test, --again FILE plants only
+The exit code is 1 if another fault survives, or if the list has a fault that a module
+does not have any more. After a new test, --again FILE plants only
 what survived in the output of an earlier run.
 
 The sources are not changed. Each fault exists only in a process of its own, which imports
@@ -412,6 +413,19 @@ def plant(target, tests, timeout, only):
     return survivors, tried
 
 
+def stale(targets, reasons):
+    """Returns the explained faults that modules do not have any more, of modules that are planted
+    as a whole."""
+    gone = []
+    for name in (target for target in targets if ":" not in target):
+        survey = _Planter([])
+        survey.visit(ast.parse((SCRIPTS / "vswaplib" / f"{name}.py").read_text()))
+        found = {f"{name}.{function or '<module>'}: {_short(node, other)}"
+                 for _, function, node, other in survey.found}
+        gone += [fault for fault in reasons if fault.startswith(f"{name}.") and fault not in found]
+    return gone
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tests", default="verdict_test", metavar="NAME,...",
@@ -448,7 +462,10 @@ def _plant_all(args, tests, cache):
         print(f"{target}: {found} of {tried} faults found"
               f" ({100 * found / max(1, tried):.0f} %), {len(survivors) - len(known)} of"
               f" {len(survivors)} survivors without a reason", flush=True)
-    return 1 if bad else 0
+    gone = stale(args.target, reasons)
+    for fault in gone:
+        print(f"plant-survivors.txt: no module has this fault any more: {fault}")
+    return 1 if bad or gone else 0
 
 
 if __name__ == "__main__":
