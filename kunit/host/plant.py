@@ -8,8 +8,8 @@ A module may be followed by the functions or classes to plant faults in. A fault
 test finds survives: it is printed with its place, and the score follows. Survivors that
 no test can find are listed with a reason in plant-survivors.txt, and are not counted.
 The exit code is 1 if another fault survives, or if the list has a fault that a module
-does not have any more. After a new test, --again FILE plants only
-what survived in the output of an earlier run.
+does not have any more. After a new test, --again FILE plants only what survived in the
+output of an earlier run. --nth 10 plants a tenth of all faults, as a sample.
 
 The sources are not changed. Each fault exists only in a process of its own, which imports
 the changed module instead of the file.
@@ -388,7 +388,7 @@ def accepted(path=ACCEPTED):
     return reasons
 
 
-def plant(target, tests, timeout, only):
+def plant(target, tests, timeout, only, nth=1):
     """Plants each fault of a module; returns [(place, fault)] of survivors and the number
     of faults."""
     name, _, functions = target.partition(":")
@@ -402,7 +402,7 @@ def plant(target, tests, timeout, only):
     survivors, tried = [], 0
     for number, (line, function, node, other) in enumerate(survey.found):
         fault = f"{name}.{function or '<module>'}: {_short(node, other)}"
-        if not only(fault):
+        if number % nth or not only(fault):
             continue
         tried += 1
         module = ast.fix_missing_locations(_Planter(wanted, number).visit(ast.parse(source)))
@@ -434,6 +434,8 @@ def main():
                         help="only faults whose printed form contains this")
     parser.add_argument("--again", metavar="FILE", type=pathlib.Path,
                         help="only faults that survived in this output of an earlier run")
+    parser.add_argument("--nth", type=int, default=1, metavar="N",
+                        help="only each Nth fault of a module, to estimate the score sooner")
     parser.add_argument("target", nargs="+", metavar="MODULE[:FUNCTION,...]")
     args = parser.parse_args()
     tests = args.tests.split(",")
@@ -455,7 +457,7 @@ def _plant_all(args, tests, cache):
         return args.only in fault and (earlier is None or fault in earlier)
 
     for target in args.target:
-        survivors, tried = plant(target, tests, timeout, only)
+        survivors, tried = plant(target, tests, timeout, only, args.nth)
         known = [fault for _, fault in survivors if fault in reasons]
         bad += len(survivors) - len(known)
         found = tried - len(survivors)
