@@ -371,19 +371,19 @@ bool vswap_has_free_cluster(unsigned int type)
 static struct kmem_cache *vswap_cluster_cache;
 
 /*
- * Initializes the C part of a virtual cluster. spin_lock_init() here makes a
- * lockdep class of its own, because locks of device clusters nest in this lock.
+ * Allocates a zeroed header, and initializes its C part. spin_lock_init() here makes
+ * a lockdep class of its own, because locks of device clusters nest in this lock.
  */
-void vswap_cluster_init(struct swap_cluster_info *ci)
+struct swap_cluster_info *vswap_header_alloc(gfp_t gfp)
 {
-	spin_lock_init(&ci->lock);
-	INIT_LIST_HEAD(&ci->list);
-	ci->flags = VSWAP_CLUSTER_FLAG;
-}
+	struct swap_cluster_info *ci = kmem_cache_zalloc(vswap_cluster_cache, gfp);
 
-void *vswap_header_alloc(gfp_t gfp)
-{
-	return kmem_cache_zalloc(vswap_cluster_cache, gfp);
+	if (ci) {
+		spin_lock_init(&ci->lock);
+		INIT_LIST_HEAD(&ci->list);
+		ci->flags = VSWAP_CLUSTER_FLAG;
+	}
+	return ci;
 }
 
 /*

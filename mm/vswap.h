@@ -618,13 +618,12 @@ void vswap_rs_stats(struct vswap_stats *stats);
 int vswap_rs_cpu_dead(unsigned int cpu);
 void vswap_rs_debugfs_init(void);
 
-void vswap_cluster_init(struct swap_cluster_info *ci);
 int vswap_tables_alloc(struct swap_cluster_info *tables, gfp_t gfp, bool ids);
 void vswap_tables_free(struct swap_cluster_info *tables);
 void vswap_tables_move(struct swap_cluster_info *to, struct swap_cluster_info *from);
 void vswap_tables_count(struct swap_cluster_info *ci, int nr);
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align);
-void *vswap_header_alloc(gfp_t gfp);
+struct swap_cluster_info *vswap_header_alloc(gfp_t gfp);
 int vswap_change(int (*change)(unsigned long), unsigned long arg);
 void vswap_note_ever_on(void);
 int vswap_unuse(void);

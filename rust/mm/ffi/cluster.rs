@@ -614,13 +614,12 @@ impl Spare {
             own: UnsafeCell::new(Own::NEW),
             shared: Shared::new(number),
         };
-        // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. The
-        // memory is zeroed, and C initializes the C part. The header is never freed.
+        // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. C has
+        // zeroed it, and has initialized the C part. The header is never freed.
         // INVARIANT: No slot is in use, and `used` is 0. The cluster has no tables, and no bit of
         // `device` is set.
         let cluster: &'static Cluster = unsafe {
             (&raw mut (*memory.as_ptr()).rest).write(rest);
-            bindings::vswap_cluster_init(memory.as_ptr().cast());
             memory.as_ref()
         };
         // INVARIANT: A new cluster has no tables and is on no list. This is the first `Spare` for
