@@ -392,7 +392,6 @@ bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 		obj_cgroup_uncharge(objcg, bytes);
 	return objcg;
 }
-#endif
 
 /*
  * Charges stored pages to the cgroup with @id, like obj_cgroup_charge_zswap():
@@ -402,7 +401,6 @@ bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
  */
 void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
-#ifdef CONFIG_MEMCG
 	struct obj_cgroup *objcg;
 	unsigned int noreclaim;
 
@@ -425,13 +423,11 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 	mod_memcg_zswap(obj_cgroup_memcg(objcg), bytes, nr, nr_plain);
 	rcu_read_unlock();
 	obj_cgroup_put(objcg);
-#endif
 }
 
 /* Uncharges pages from the cgroup with @id: see obj_cgroup_uncharge_zswap(). */
 void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
-#ifdef CONFIG_MEMCG
 	struct obj_cgroup *objcg;
 
 	rcu_read_lock();
@@ -442,8 +438,8 @@ void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 		mod_memcg_zswap(obj_cgroup_memcg(objcg), -(long)bytes, -nr, -nr_plain);
 	}
 	rcu_read_unlock();
-#endif
 }
+#endif
 
 /* The shrink worker */
 

@@ -584,7 +584,9 @@ pub(crate) fn stored(id: u16, sum: Sum) {
     }
     let (nr, nr_plain) = (sum.nr() as c_long, sum.nr_plain() as c_long);
     count_stored(nr as i64, nr_plain as i64);
-    charge_id(id, sum.bytes(), nr, nr_plain);
+    if cfg!(CONFIG_MEMCG) {
+        charge_id(id, sum.bytes(), nr, nr_plain);
+    }
 }
 
 /// Undoes [`stored`] for pages that zswap has freed. Does not sleep.
@@ -593,13 +595,11 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
     if sum.nr() == 0 {
         return;
     }
+    let (nr, nr_plain) = (sum.nr() as c_long, sum.nr_plain() as c_long);
     count_unstored(sum.nr(), sum.nr_plain());
-    uncharge_id(
-        id,
-        sum.bytes(),
-        sum.nr() as c_long,
-        sum.nr_plain() as c_long,
-    );
+    if cfg!(CONFIG_MEMCG) {
+        uncharge_id(id, sum.bytes(), nr, nr_plain);
+    }
 }
 
 /// Subtracts pages that have left zswap from the global counts of stored pages. The caller
