@@ -355,17 +355,6 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 #endif
 }
 
-/*
- * Returns true if the device of @type has a free cluster. Takes no lock, so the
- * answer may be stale.
- */
-bool vswap_has_free_cluster(unsigned int type)
-{
-	struct swap_info_struct *si = vswap_type_to_info(type);
-
-	return si && !list_empty(&si->free_clusters);
-}
-
 /* Clusters and their tables */
 
 static struct kmem_cache *vswap_cluster_cache;

@@ -490,7 +490,6 @@ swp_entry_t vswap_alloc_slots(struct folio *folio);
 void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
 int vswap_bindable_type(unsigned int order);
-bool vswap_has_free_cluster(unsigned int type);
 unsigned int vswap_bind(unsigned int type, unsigned long owner);
 bool vswap_take_bound(unsigned int type, unsigned int nr);
 void vswap_idle_bound(unsigned int type, unsigned int offset, unsigned int nr);

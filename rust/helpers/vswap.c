@@ -275,6 +275,9 @@ __rust_helper unsigned long rust_helper_vswap_device_flags(unsigned int type)
 	return si ? data_race(si->flags) : 0;
 }
 
+/* Evaluates @type twice. A device that was found once is found again. */
+MM_HELPER(bool, vswap_has_free_cluster, (unsigned int type),
+	  vswap_type_to_info(type) && !list_empty(&vswap_type_to_info(type)->free_clusters))
 MM_VOID_HELPER(vswap_put_device, (struct swap_info_struct *si), put_swap_device(si))
 MM_HELPER(bool, vswap_devices_full, (void), vm_swap_full())
 MM_VOID_HELPER(vswap_invalidate_tags, (unsigned long offset),
@@ -292,14 +295,9 @@ MM_VOID_HELPER(vswap_invalidate_tags, (unsigned long offset),
 MM_HELPER(atomic_long_t *, vswap_record_of, (const void *owner),
 	  &vswap_records[hash_ptr(owner, VSWAP_RECORD_BITS)])
 
-__rust_helper unsigned char rust_helper_vswap_hint_of(const struct vm_area_struct *vma)
-{
-	if (!vma)
-		return 0;
-	if (vma->vm_flags & VM_SEQ_READ)
-		return 1;
-	return vma->vm_flags & VM_RAND_READ ? 2 : 0;
-}
+/* Returns the hint of madvise(): 1 for sequential, 2 for random, otherwise 0. */
+MM_HELPER(unsigned char, vswap_hint_of, (const struct vm_area_struct *vma), !vma ? 0 :
+	  vma->vm_flags & VM_SEQ_READ ? 1 : vma->vm_flags & VM_RAND_READ ? 2 : 0)
 
 MM_HELPER(bool, vswap_fault_is_own, (const struct vm_fault *vmf),
 	  current->mm == vmf->vma->vm_mm)

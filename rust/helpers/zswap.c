@@ -39,12 +39,8 @@ MM_HELPER(struct page *, zswap_folio_page, (struct folio *folio, unsigned long n
 
 MM_HELPER(int, zswap_folio_nid, (const struct folio *folio), folio_nid(folio))
 
-__rust_helper void rust_helper_zswap_folio_check(struct folio *folio)
-{
-	VM_WARN_ON_ONCE(!folio_test_locked(folio));
-	VM_WARN_ON_ONCE(!folio_test_swapcache(folio));
-}
-
+MM_VOID_HELPER(zswap_folio_check, (struct folio *folio),
+	       VM_WARN_ON_ONCE(!folio_test_locked(folio) || !folio_test_swapcache(folio)))
 MM_HELPER(bool, zswap_folio_test_dirty, (const struct folio *folio), folio_test_dirty(folio))
 MM_VOID_HELPER(zswap_folio_mark_uptodate, (struct folio *folio), folio_mark_uptodate(folio))
 MM_VOID_HELPER(zswap_folio_set_reclaim, (struct folio *folio), folio_set_reclaim(folio))
