@@ -505,37 +505,16 @@ static ssize_t vswap_swapin_stat_show(struct kobject *kobj, struct kobj_attribut
 }
 
 /* Defines a file of stats/, and points to its attribute. */
-#define VSWAP_SWAPIN_STAT(_name, _event)					\
+#define VSWAP_SWAPIN_STAT(_event, _name)					\
 	(&((struct vswap_swapin_stat) {						\
 		.attr = __ATTR(_name, 0444, vswap_swapin_stat_show, NULL),	\
-		.event = _event,						\
+		.event = VSWAP_SWAPIN_##_event,					\
 	}).attr.attr)
 
 static struct attribute *vswap_swapin_stats_attrs[] = {
-	VSWAP_SWAPIN_STAT(plan_slow, VSWAP_SWAPIN_SLOW),
-	VSWAP_SWAPIN_STAT(plan_fast, VSWAP_SWAPIN_FAST),
-	VSWAP_SWAPIN_STAT(plan_slow_around, VSWAP_SWAPIN_SLOW_AROUND),
-	VSWAP_SWAPIN_STAT(plan_not_spared, VSWAP_SWAPIN_NOT_SPARED),
-	VSWAP_SWAPIN_STAT(plan_small, VSWAP_SWAPIN_SMALL),
-	VSWAP_SWAPIN_STAT(plan_random, VSWAP_SWAPIN_RANDOM),
-	VSWAP_SWAPIN_STAT(plan_far, VSWAP_SWAPIN_FAR),
-	VSWAP_SWAPIN_STAT(plan_mixed, VSWAP_SWAPIN_MIXED),
-	VSWAP_SWAPIN_STAT(plan_near, VSWAP_SWAPIN_NEAR),
-	VSWAP_SWAPIN_STAT(plan_sequence, VSWAP_SWAPIN_SEQUENCE),
-	VSWAP_SWAPIN_STAT(plan_hinted, VSWAP_SWAPIN_HINTED),
-	VSWAP_SWAPIN_STAT(large, VSWAP_SWAPIN_LARGE),
-	VSWAP_SWAPIN_STAT(large_smaller, VSWAP_SWAPIN_SMALLER),
-	VSWAP_SWAPIN_STAT(large_unreadable, VSWAP_SWAPIN_UNREADABLE),
-	VSWAP_SWAPIN_STAT(large_used, VSWAP_SWAPIN_USED_FULL),
-	VSWAP_SWAPIN_STAT(large_used_in_part, VSWAP_SWAPIN_USED_PART),
-	VSWAP_SWAPIN_STAT(large_wasted, VSWAP_SWAPIN_USED_LITTLE),
-	VSWAP_SWAPIN_STAT(readahead_skipped, VSWAP_SWAPIN_SKIPPED),
-	VSWAP_SWAPIN_STAT(mapped_around, VSWAP_SWAPIN_MAPPED),
+	VSWAP_SWAPIN_EVENTS(VSWAP_SWAPIN_STAT),
 	NULL,
 };
-
-/* Each event has a file. */
-static_assert(ARRAY_SIZE(vswap_swapin_stats_attrs) == NR_VSWAP_SWAPIN_EVENTS + 1);
 
 static const struct attribute_group * const vswap_swapin_attr_groups[] = {
 	&(const struct attribute_group) { .attrs = vswap_swapin_attrs },

@@ -232,35 +232,30 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 }
 
 /*
- * Events whose counts sysfs shows: the reasons of plans, what plans led to, and
- * neighbours that were skipped or mapped. Each plan of the policy is counted
- * under one reason, VSWAP_SWAPIN_SLOW to VSWAP_SWAPIN_HINTED. Exception: a
- * fault in another task's anonymous memory is not counted.
+ * Events whose counts sysfs shows, each with its file in stats/: the reasons of
+ * plans, what plans led to, and neighbours that were skipped or mapped. Each plan
+ * of the policy is counted under one reason, SLOW to HINTED. Exception: a fault in
+ * another task's anonymous memory is not counted.
  */
+#define VSWAP_SWAPIN_EVENTS(X)							\
+	X(SLOW, plan_slow), X(FAST, plan_fast),					\
+	X(SLOW_AROUND, plan_slow_around), X(NOT_SPARED, plan_not_spared),	\
+	X(SMALL, plan_small), X(RANDOM, plan_random), X(FAR, plan_far),		\
+	X(MIXED, plan_mixed), X(NEAR, plan_near),				\
+	X(SEQUENCE, plan_sequence), X(HINTED, plan_hinted),			\
+	/* What a plan for a large folio led to: large, one page, unreadable. */ \
+	X(LARGE, large), X(SMALLER, large_smaller),				\
+	X(UNREADABLE, large_unreadable),					\
+	/* How many pages of a large folio were used later. */			\
+	X(USED_FULL, large_used), X(USED_PART, large_used_in_part),		\
+	X(USED_LITTLE, large_wasted),						\
+	/* Neighbours that readahead skipped, or that were mapped with no fault. */ \
+	X(SKIPPED, readahead_skipped), X(MAPPED, mapped_around)
+
+#define VSWAP_SWAPIN_EVENT(event, file)	VSWAP_SWAPIN_##event
+
 enum vswap_swapin_event {
-	VSWAP_SWAPIN_SLOW,
-	VSWAP_SWAPIN_FAST,
-	VSWAP_SWAPIN_SLOW_AROUND,
-	VSWAP_SWAPIN_NOT_SPARED,
-	VSWAP_SWAPIN_SMALL,
-	VSWAP_SWAPIN_RANDOM,
-	VSWAP_SWAPIN_FAR,
-	VSWAP_SWAPIN_MIXED,
-	VSWAP_SWAPIN_NEAR,
-	VSWAP_SWAPIN_SEQUENCE,
-	VSWAP_SWAPIN_HINTED,
-	/* What a plan for a large folio led to: large, one page, unreadable. */
-	VSWAP_SWAPIN_LARGE,
-	VSWAP_SWAPIN_SMALLER,
-	VSWAP_SWAPIN_UNREADABLE,
-	/* How many pages of a large folio were used later. */
-	VSWAP_SWAPIN_USED_FULL,
-	VSWAP_SWAPIN_USED_PART,
-	VSWAP_SWAPIN_USED_LITTLE,
-	/* Neighbours that readahead skipped. */
-	VSWAP_SWAPIN_SKIPPED,
-	/* Neighbours that were mapped without a fault of their own. */
-	VSWAP_SWAPIN_MAPPED,
+	VSWAP_SWAPIN_EVENTS(VSWAP_SWAPIN_EVENT),
 	NR_VSWAP_SWAPIN_EVENTS,
 };
 

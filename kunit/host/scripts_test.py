@@ -1109,7 +1109,7 @@ class Series(Toy):
                     ("PRINTK_WITHOUT_KERN_LEVEL", '+\tprintk("Free swap  = %lukB",'),
                     ("CAMELCASE", "+\t\tSetZsPageMovable(zspage);"),
                     ("EXECUTE_PERMISSIONS", "new file mode 100755"),
-                    ("MACRO_ARG_UNUSED", "+#define vswap_fault_begin(a)"),
+                    ("MACRO_ARG_UNUSED", "+#define VSWAP_SWAPIN_EVENT(a, b)"),
                     ("MACRO_ARG_UNUSED", "+#define zswap_free_slots(a)"),
                     ("COMPLEX_MACRO", "+#define MM_HELPER(a, b, c)"),
                     ("MACRO_ARG_REUSE", "+#define VSWAP_SWITCH(a)"),

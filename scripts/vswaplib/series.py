@@ -49,14 +49,14 @@ MISTAKEN = {
     ("CAMELCASE", r"\+?\t\tSetZsPageMovable\("): "the kernel's own function, in mm/zsmalloc.c",
     ("EXECUTE_PERMISSIONS", r"new file mode 100755$"):
         "tools/mm/vswap-stat is a program; checkpatch.pl knows those by .py and the like",
-    ("MACRO_ARG_UNUSED", r"\+?#define vswap_fault_"):
-        "do_swap_page() has no variable to pass to a function where the macro is empty",
+    ("MACRO_ARG_UNUSED", r"\+?#define VSWAP_SWAPIN_EVENT\("):
+        "the list of events passes the name of a file, which the enum does not need",
     ("MACRO_ARG_UNUSED", r"\+?#define zswap_free_slots\("):
         "arguments of an empty inline function would change the registers of its caller",
-    ("COMPLEX_MACRO", r"\+?#define MM_HELPER\("):
-        "the definition of a function cannot be in parentheses",
-    ("MACRO_ARG_REUSE", r"\+?#define VSWAP_(SWITCH|STAT)\("):
-        "the argument is the name of a member, and has no side effects",
+    ("COMPLEX_MACRO", r"\+?#define (MM_HELPER|VSWAP_SWAPIN_EVENTS?)\("):
+        "the definition of a function, or a list, cannot be in parentheses",
+    ("MACRO_ARG_REUSE", r"\+?#define VSWAP_(SWITCH|STAT|SWAPIN_EVENTS)\("):
+        "the argument is the name of a member or of a macro, and has no side effects",
     ("OPEN_ENDED_LINE", r'\+?\tTP_\w+\($'): "that is how TRACE_EVENT() is written",
     ("PARENTHESIS_ALIGNMENT", r'\+?\tTP_PROTO\('): "that is how TRACE_EVENT() is written",
 }
