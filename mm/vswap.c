@@ -375,16 +375,9 @@ struct swap_cluster_info *vswap_header_alloc(gfp_t gfp)
 	return ci;
 }
 
-/*
- * Counts the swap table of a virtual cluster in nr_vswap_tables, if it is a
- * page.
- */
 void vswap_tables_count(struct swap_cluster_info *ci, int nr)
 {
-	void *table = (void *)rcu_access_pointer(ci->table);
-
-	if (SWP_TABLE_USE_PAGE)
-		mod_node_page_state(page_pgdat(virt_to_page(table)), NR_VSWAP_TABLES, nr);
+	zswap_count_table((void *)rcu_access_pointer(ci->table), nr);
 }
 
 /* Lists of clusters */

@@ -140,17 +140,6 @@ int zswap_load(struct folio *folio)
 	return zswap_rs_load(folio);
 }
 
-/* Nothing to do: a cluster gets its table when its first page is stored. */
-int zswap_swapon(int type, unsigned long nr_pages)
-{
-	return 0;
-}
-
-/* Nothing to do: swapoff has freed all slots, and with them the tables. */
-void zswap_swapoff(int type)
-{
-}
-
 /* Rate-limited and dynamic messages, which Rust does not have. */
 
 void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
@@ -169,49 +158,22 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Adds @nr to nr_vswap_tables of /proc/vmstat. */
-static void zswap_count_page(struct page *page, int nr)
-{
-#ifdef CONFIG_RUST_VSWAP
-	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, nr);
-#endif
-}
-
-/* Allocates the words of a cluster: a whole page, if the words fill a page. */
-static atomic_long_t *zswap_words_alloc(gfp_t gfp)
-{
-	struct page *page;
-
-	if (!SWP_TABLE_USE_PAGE)
-		return kcalloc(SWAPFILE_CLUSTER, sizeof(atomic_long_t), gfp);
-	page = alloc_page(gfp | __GFP_ZERO);
-	if (!page)
-		return NULL;
-	zswap_count_page(page, 1);
-	return page_address(page);
-}
-
-static void zswap_words_free(atomic_long_t *words)
-{
-	if (!SWP_TABLE_USE_PAGE) {
-		kfree(words);
-		return;
-	}
-	zswap_count_page(virt_to_page(words), -1);
-	__free_page(virt_to_page(words));
-}
-
+/* The words of a cluster are a whole page, if they fill a page. */
 struct zswap_table *zswap_table_alloc(gfp_t gfp)
 {
 	struct zswap_table *table = kzalloc_obj(*table, gfp);
 
 	if (!table)
 		return NULL;
-	table->words = zswap_words_alloc(gfp);
+	if (SWP_TABLE_USE_PAGE)
+		table->words = (atomic_long_t *)get_zeroed_page(gfp);
+	else
+		table->words = kcalloc(SWAPFILE_CLUSTER, sizeof(*table->words), gfp);
 	if (!table->words) {
 		kfree(table);
 		return NULL;
 	}
+	zswap_count_table(table->words, 1);
 	return table;
 }
 
@@ -241,7 +203,11 @@ static void zswap_table_free_rcu(struct rcu_head *head)
 			zswap_member_free(member);
 		}
 	}
-	zswap_words_free(table->words);
+	zswap_count_table(table->words, -1);
+	if (SWP_TABLE_USE_PAGE)
+		free_page((unsigned long)table->words);
+	else
+		kfree(table->words);
 	kfree(table);
 }
 

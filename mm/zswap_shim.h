@@ -14,6 +14,7 @@
 #include <linux/swap.h>
 #include <linux/zswap.h>
 #include "swap.h"
+#include "swap_table.h"
 
 struct kernel_param;
 
@@ -85,6 +86,15 @@ struct zswap_member {
 void mod_memcg_zswap(struct mem_cgroup *memcg, long bytes, long nr, long nr_incomp);
 bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes);
 #endif
+
+/* Counts a table in nr_vswap_tables of /proc/vmstat, if it is a page. */
+static inline void zswap_count_table(const void *table, int nr)
+{
+#ifdef CONFIG_RUST_VSWAP
+	if (SWP_TABLE_USE_PAGE)
+		mod_node_page_state(page_pgdat(virt_to_page(table)), NR_VSWAP_TABLES, nr);
+#endif
+}
 
 struct zswap_table *zswap_table_alloc(gfp_t gfp);
 void zswap_table_free(struct zswap_table *table);
