@@ -333,21 +333,6 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 	around->claim = VSWAP_CLAIM_NONE;
 }
 
-/*
- * Removes a large, clean folio of @entry from the swap cache, because swapoff
- * reads page by page. A fault has read the folio and not mapped it, so it is
- * not anonymous yet. Returns false, and does nothing, for any other folio.
- * Caller has locked the folio, which is not under writeback.
- */
-bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
-{
-	if (!folio_matches_swap_entry(folio, entry) || folio_test_anon(folio) ||
-	    folio_test_dirty(folio))
-		return false;
-	swap_cache_del_folio(folio);
-	return true;
-}
-
 /* Functions that Rust calls */
 
 /*

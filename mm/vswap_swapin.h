@@ -78,7 +78,6 @@ unsigned int vswap_rs_swapin_claim(struct folio *folio, unsigned long offset, vo
 void vswap_rs_swapin_load(struct folio *folio);
 bool vswap_rs_swapin_consume(struct folio *folio, bool free);
 
-bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry);
 void __vswap_swapin_mapped(struct folio *folio);
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf);
@@ -144,12 +143,18 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 }
 
 /*
- * Returns true if it has removed @folio from the swap cache, so that swapoff
- * should read the page again: see __vswap_swapin_drop().
+ * Removes a large, clean folio of @entry from the swap cache, because swapoff reads
+ * page by page. A fault has read the folio and not mapped it, so it is not
+ * anonymous yet. Returns false, and does nothing, for any other folio. Caller has
+ * locked the folio, which is not under writeback.
  */
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
-	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
+	if (!vswap_swapin_on() || !folio_test_large(folio) || folio_test_anon(folio) ||
+	    folio_test_dirty(folio) || !folio_matches_swap_entry(folio, entry))
+		return false;
+	swap_cache_del_folio(folio);
+	return true;
 }
 
 /*
