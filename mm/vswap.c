@@ -452,7 +452,6 @@ unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
  */
 unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 {
-#ifdef CONFIG_MEMCG
 	unsigned long nr = 0;
 	int nid;
 
@@ -479,9 +478,6 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 		}
 	}
 	return nr;
-#else
-	return anon_pages_of_all();
-#endif
 }
 
 /* Boot parameter and sysfs */

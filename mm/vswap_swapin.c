@@ -248,13 +248,8 @@ static void vswap_read_claimed(struct folio *folio, enum vswap_claim claim)
 	} else if (claim == VSWAP_CLAIM_DEVICE) {
 		vswap_read_device(folio);
 	} else {
-		struct obj_cgroup *objcg = get_obj_cgroup_from_folio(folio);
-
 		count_vm_event(SWPIN_ZERO);
-		if (objcg) {
-			count_objcg_events(objcg, SWPIN_ZERO, 1);
-			obj_cgroup_put(objcg);
-		}
+		count_memcg_folio_events(folio, SWPIN_ZERO, 1);
 		folio_zero_range(folio, 0, PAGE_SIZE);
 		folio_mark_uptodate(folio);
 	}

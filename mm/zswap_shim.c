@@ -426,16 +426,12 @@ int zswap_shim_setup(void)
 {
 	struct kmem_cache *cache;
 
-	if (zswap_node_rings_alloc()) {
-		pr_err("no memory for the order of writeback\n");
+	/* The kernel log has allocations that failed. */
+	if (zswap_node_rings_alloc())
 		return -ENOMEM;
-	}
-
 	cache = KMEM_CACHE(zswap_member, 0);
-	if (!cache) {
-		pr_err("member cache creation failed\n");
+	if (!cache)
 		return -ENOMEM;
-	}
 
 	if (cpuhp_setup_state_multi(CPUHP_MM_ZSWP_POOL_PREPARE,
 				    "mm/zswap_pool:prepare",

@@ -1,58 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
 /*
- * The inline functions of the swap table and of swap entries. The tests in
- * rust/mm/tests/swap_table_kunit.rs use them to check the words that Rust makes
- * and reads.
- */
-#ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
-
-#include <linux/leafops.h>
-#include <linux/swapops.h>
-#include <linux/xarray.h>
-#include "../../mm/swap.h"
-#include "../../mm/swap_table.h"
-
-MM_HELPER(unsigned long, pfn_to_swp_tb, (unsigned long pfn, unsigned char flags),
-	  pfn_to_swp_tb(pfn, flags))
-MM_HELPER(unsigned long, folio_to_swp_tb, (struct folio *folio, unsigned char flags),
-	  folio_to_swp_tb(folio, flags))
-
-/*
- * Returns the word for the shadow xa_mk_value(@value), or with @null, for NULL.
- */
-__rust_helper unsigned long
-rust_helper_vswap_shadow_to_swp_tb(unsigned long value, bool null, unsigned char flags)
-{
-	return shadow_to_swp_tb(null ? NULL : xa_mk_value(value), flags);
-}
-
-/*
- * Returns which predicates are true for a swap table word: bit 0 for null, 1
- * for shadow, 2 for folio, 3 for bad, 4 for countable.
- */
-__rust_helper unsigned int rust_helper_vswap_swp_tb_seen(unsigned long swp_tb)
-{
-	return swp_tb_is_null(swp_tb) | swp_tb_is_shadow(swp_tb) << 1 |
-	       swp_tb_is_folio(swp_tb) << 2 | swp_tb_is_bad(swp_tb) << 3 |
-	       swp_tb_is_countable(swp_tb) << 4;
-}
-
-MM_HELPER(struct folio *, swp_tb_to_folio, (unsigned long swp_tb), swp_tb_to_folio(swp_tb))
-MM_HELPER(void *, swp_tb_to_shadow, (unsigned long swp_tb), swp_tb_to_shadow(swp_tb))
-MM_HELPER(unsigned char, __swp_tb_get_flags, (unsigned long swp_tb),
-	  __swp_tb_get_flags(swp_tb))
-MM_HELPER(int, swp_tb_get_count, (unsigned long swp_tb), swp_tb_get_count(swp_tb))
-MM_HELPER(unsigned long, __swp_tb_mk_count, (unsigned long swp_tb, int count),
-	  __swp_tb_mk_count(swp_tb, count))
-MM_HELPER(softleaf_t, vswap_through_pte, (softleaf_t entry),
-	  softleaf_from_pte(softleaf_to_pte(entry)))
-MM_VOID_HELPER(vswap_migrate_disable, (void), migrate_disable())
-MM_VOID_HELPER(vswap_migrate_enable, (void), migrate_enable())
-
-#endif /* CONFIG_RUST_VSWAP_KUNIT_TEST */
-
-/*
  * Inline functions and macros that rust/mm/ffi needs for virtual slots.
  */
 #ifdef CONFIG_RUST_VSWAP
@@ -331,4 +279,47 @@ MM_HELPER(bool, vswap_swapin_is_traced, (void), trace_vswap_swapin_plan_enabled(
 MM_VOID_HELPER(vswap_swapin_count, (unsigned int event), vswap_swapin_count(event))
 
 #endif /* CONFIG_RUST_VSWAP_SWAPIN */
+
+/* Tests, which check the words that Rust makes and reads by C's functions. */
+
+#ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
+
+#include <linux/leafops.h>
+
+MM_HELPER(unsigned long, pfn_to_swp_tb, (unsigned long pfn, unsigned char flags),
+	  pfn_to_swp_tb(pfn, flags))
+MM_HELPER(unsigned long, folio_to_swp_tb, (struct folio *folio, unsigned char flags),
+	  folio_to_swp_tb(folio, flags))
+
+/* Returns the word for the shadow xa_mk_value(@value), or with @null, for NULL. */
+__rust_helper unsigned long
+rust_helper_vswap_shadow_to_swp_tb(unsigned long value, bool null, unsigned char flags)
+{
+	return shadow_to_swp_tb(null ? NULL : xa_mk_value(value), flags);
+}
+
+/*
+ * Returns which predicates are true for a swap table word: bit 0 for null, 1 for
+ * shadow, 2 for folio, 3 for bad, 4 for countable.
+ */
+__rust_helper unsigned int rust_helper_vswap_swp_tb_seen(unsigned long swp_tb)
+{
+	return swp_tb_is_null(swp_tb) | swp_tb_is_shadow(swp_tb) << 1 |
+	       swp_tb_is_folio(swp_tb) << 2 | swp_tb_is_bad(swp_tb) << 3 |
+	       swp_tb_is_countable(swp_tb) << 4;
+}
+
+MM_HELPER(struct folio *, swp_tb_to_folio, (unsigned long swp_tb), swp_tb_to_folio(swp_tb))
+MM_HELPER(void *, swp_tb_to_shadow, (unsigned long swp_tb), swp_tb_to_shadow(swp_tb))
+MM_HELPER(unsigned char, __swp_tb_get_flags, (unsigned long swp_tb),
+	  __swp_tb_get_flags(swp_tb))
+MM_HELPER(int, swp_tb_get_count, (unsigned long swp_tb), swp_tb_get_count(swp_tb))
+MM_HELPER(unsigned long, __swp_tb_mk_count, (unsigned long swp_tb, int count),
+	  __swp_tb_mk_count(swp_tb, count))
+MM_HELPER(softleaf_t, vswap_through_pte, (softleaf_t entry),
+	  softleaf_from_pte(softleaf_to_pte(entry)))
+MM_VOID_HELPER(vswap_migrate_disable, (void), migrate_disable())
+MM_VOID_HELPER(vswap_migrate_enable, (void), migrate_enable())
+
+#endif /* CONFIG_RUST_VSWAP_KUNIT_TEST */
 #endif /* CONFIG_RUST_VSWAP */
