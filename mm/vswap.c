@@ -495,13 +495,9 @@ static DEFINE_MUTEX(vswap_mutex);
  */
 int vswap_change(int (*change)(unsigned long), unsigned long arg)
 {
-	int ret;
+	ACQUIRE(mutex_intr, lock)(&vswap_mutex);
 
-	if (mutex_lock_interruptible(&vswap_mutex))
-		return -EINTR;
-	ret = change(arg);
-	mutex_unlock(&vswap_mutex);
-	return ret;
+	return ACQUIRE_ERR(mutex_intr, &lock) ?: change(arg);
 }
 
 /*

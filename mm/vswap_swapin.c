@@ -386,15 +386,14 @@ static bool vswap_swapin_chosen;
 
 static void vswap_swapin_set(bool on, bool by_default)
 {
-	mutex_lock(&vswap_swapin_mutex);
-	if (!by_default || !vswap_swapin_chosen) {
-		WRITE_ONCE(vswap_swapin_switches.enabled, on);
-		vswap_swapin_chosen = true;
-		/* Never disabled: see vswap_swapin_switches. */
-		if (on)
-			static_branch_enable(&vswap_swapin_key);
-	}
-	mutex_unlock(&vswap_swapin_mutex);
+	guard(mutex)(&vswap_swapin_mutex);
+	if (by_default && vswap_swapin_chosen)
+		return;
+	WRITE_ONCE(vswap_swapin_switches.enabled, on);
+	vswap_swapin_chosen = true;
+	/* Never disabled: see vswap_swapin_switches. */
+	if (on)
+		static_branch_enable(&vswap_swapin_key);
 }
 
 /*

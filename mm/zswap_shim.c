@@ -51,18 +51,12 @@ struct zswap_params zswap_params = {
 
 static int zswap_enabled_set(const char *val, const struct kernel_param *kp)
 {
-	int ret;
-
 	/* The command line only stores the value: zswap_init() runs later. */
 	if (system_state != SYSTEM_RUNNING)
 		return param_set_bool(val, kp);
 
-	mutex_lock(&zswap_init_lock);
-	ret = zswap_rs_may_enable();
-	if (!ret)
-		ret = param_set_bool(val, kp);
-	mutex_unlock(&zswap_init_lock);
-	return ret;
+	guard(mutex)(&zswap_init_lock);
+	return zswap_rs_may_enable() ?: param_set_bool(val, kp);
 }
 
 static const struct kernel_param_ops zswap_enabled_ops = {
@@ -76,12 +70,12 @@ static int zswap_compressor_set(const char *val, const struct kernel_param *kp)
 	const char *name = strstrip((char *)val);
 	int ret;
 
-	mutex_lock(&zswap_init_lock);
-	ret = zswap_rs_compressor_check(name);
-	/* Before initialization, only store the name. */
-	if (ret == -EAGAIN)
-		ret = param_set_charp(name, kp);
-	mutex_unlock(&zswap_init_lock);
+	scoped_guard(mutex, &zswap_init_lock) {
+		ret = zswap_rs_compressor_check(name);
+		/* Before initialization, only store the name. */
+		if (ret == -EAGAIN)
+			ret = param_set_charp(name, kp);
+	}
 
 	/*
 	 * Parameters have one writer at a time (kernel_param_lock()), so the
@@ -224,14 +218,11 @@ void zswap_table_free(struct zswap_table *table)
 
 static struct shrinker *zswap_shrinker;
 
+/* @state is zeroed. */
 static void zswap_ring_init(struct zswap_lruvec_state *state)
 {
-	atomic_long_set(&state->nr_disk_swapins, 0);
 	spin_lock_init(&state->lock);
 	INIT_LIST_HEAD(&state->members);
-	state->dead = false;
-	state->nr_members = 0;
-	state->joined = NULL;
 }
 
 /*
@@ -240,22 +231,6 @@ static void zswap_ring_init(struct zswap_lruvec_state *state)
  * Pages of the ring may still be stored then.
  */
 static struct zswap_lruvec_state *zswap_node_rings;
-
-static int zswap_node_rings_alloc(void)
-{
-	struct zswap_lruvec_state *rings;
-	int nid;
-
-	if (!mem_cgroup_disabled() || zswap_node_rings)
-		return 0;
-	rings = kvzalloc_objs(*rings, nr_node_ids);
-	if (!rings)
-		return -ENOMEM;
-	for (nid = 0; nid < nr_node_ids; nid++)
-		zswap_ring_init(&rings[nid]);
-	zswap_node_rings = rings;
-	return 0;
-}
 
 static struct lruvec *zswap_ring_lruvec(struct zswap_lruvec_state *ring)
 {
@@ -424,11 +399,18 @@ void zswap_shim_queue_shrink(void)
 
 int zswap_shim_setup(void)
 {
+	struct zswap_lruvec_state *rings;
 	struct kmem_cache *cache;
 
 	/* The kernel log has allocations that failed. */
-	if (zswap_node_rings_alloc())
-		return -ENOMEM;
+	if (mem_cgroup_disabled()) {
+		rings = kvzalloc_objs(*rings, nr_node_ids);
+		if (!rings)
+			return -ENOMEM;
+		for (int nid = 0; nid < nr_node_ids; nid++)
+			zswap_ring_init(&rings[nid]);
+		zswap_node_rings = rings;
+	}
 	cache = KMEM_CACHE(zswap_member, 0);
 	if (!cache)
 		return -ENOMEM;
@@ -474,13 +456,8 @@ free_cache:
 
 static int __init zswap_init(void)
 {
-	int ret = 0;
-
-	mutex_lock(&zswap_init_lock);
-	if (zswap_params.enabled)
-		ret = zswap_rs_setup();
-	mutex_unlock(&zswap_init_lock);
-	return ret;
+	guard(mutex)(&zswap_init_lock);
+	return zswap_params.enabled ? zswap_rs_setup() : 0;
 }
 
 /* A late_initcall(), because compressors must be registered first. */

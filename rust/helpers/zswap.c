@@ -129,12 +129,8 @@ MM_VOID_HELPER(zswap_objcg_count_zswpout, (struct obj_cgroup *objcg, unsigned lo
 
 __rust_helper bool rust_helper_zswap_folio_writeback_enabled(struct folio *folio)
 {
-	bool enabled;
-
-	rcu_read_lock();
-	enabled = mem_cgroup_zswap_writeback_enabled(folio_memcg(folio));
-	rcu_read_unlock();
-	return enabled;
+	guard(rcu)();
+	return mem_cgroup_zswap_writeback_enabled(folio_memcg(folio));
 }
 
 MM_HELPER(bool, zswap_memcg_writeback_enabled, (struct mem_cgroup *memcg),
