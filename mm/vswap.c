@@ -545,7 +545,6 @@ int vswap_unuse_all(void)
 /* Indexed by vswap_enabled. "auto" is another word for "on". */
 static const char * const vswap_words[] = { "off", "on", "auto" };
 
-#ifdef CONFIG_SYSFS
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%s\n", vswap_words[READ_ONCE(vswap_enabled)]);
@@ -657,11 +656,6 @@ static void __init vswap_sysfs_init(void)
 		kobject_put(kobj);
 	}
 }
-#else
-static inline void vswap_sysfs_init(void)
-{
-}
-#endif /* CONFIG_SYSFS */
 
 #ifdef CONFIG_DEBUG_VM
 /*
@@ -743,9 +737,8 @@ static int __init vswap_init(void)
 	if (ret)
 		pr_err("not enabled: %d\n", ret);
 	vswap_sysfs_init();
-#ifdef CONFIG_DEBUG_VM
-	vswap_rs_debugfs_init();
-#endif
+	if (IS_ENABLED(CONFIG_DEBUG_VM))
+		vswap_rs_debugfs_init();
 	return 0;
 }
 fs_initcall(vswap_init);

@@ -249,13 +249,6 @@ bool __vswap_suits(struct swap_info_struct *si);
 extern bool vswap_met_unsuited;
 long vswap_nr_free(void);
 
-/* Returns true if a device that may back virtual slots has a free slot. */
-static inline bool vswap_have_free(void)
-{
-	return swap_nr_free_slots() > 0 &&
-	       (!READ_ONCE(vswap_met_unsuited) || vswap_nr_free() > 0);
-}
-
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
 void __swap_cache_add_folio(struct swap_cluster_info *ci, struct folio *folio,
 			    swp_entry_t entry);

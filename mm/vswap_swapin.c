@@ -405,7 +405,6 @@ void vswap_swapin_start(void)
 	vswap_swapin_set(true, true);
 }
 
-#ifdef CONFIG_SYSFS
 /* Defines a file for the switch @name. The expression @set stores "on". */
 #define VSWAP_SWITCH(name, set)							\
 static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
@@ -511,4 +510,3 @@ int __init vswap_swapin_sysfs_init(struct kobject *parent)
 		kobject_put(kobj);
 	return ret;
 }
-#endif /* CONFIG_SYSFS */

@@ -197,7 +197,8 @@ __rust_helper void rust_helper_vswap_memcg_count_swap_max(struct mem_cgroup *mem
 /* Returns true in reclaim, not for MADV_PAGEOUT (it sets no reclaim_state). */
 MM_HELPER(bool, vswap_in_reclaim, (void), current->reclaim_state)
 
-MM_HELPER(bool, vswap_have_free, (void), vswap_have_free())
+MM_HELPER(bool, vswap_have_free, (void), swap_nr_free_slots() > 0 &&
+	  (!READ_ONCE(vswap_met_unsuited) || vswap_nr_free() > 0))
 
 /*
  * Returns true if a device that is on has the slot. Accepts any type and
@@ -292,22 +293,17 @@ MM_HELPER(unsigned long, folio_to_swp_tb, (struct folio *folio, unsigned char fl
 	  folio_to_swp_tb(folio, flags))
 
 /* Returns the word for the shadow xa_mk_value(@value), or with @null, for NULL. */
-__rust_helper unsigned long
-rust_helper_vswap_shadow_to_swp_tb(unsigned long value, bool null, unsigned char flags)
-{
-	return shadow_to_swp_tb(null ? NULL : xa_mk_value(value), flags);
-}
+MM_HELPER(unsigned long, vswap_shadow_to_swp_tb,
+	  (unsigned long value, bool null, unsigned char flags),
+	  shadow_to_swp_tb(null ? NULL : xa_mk_value(value), flags))
 
 /*
  * Returns which predicates are true for a swap table word: bit 0 for null, 1 for
  * shadow, 2 for folio, 3 for bad, 4 for countable.
  */
-__rust_helper unsigned int rust_helper_vswap_swp_tb_seen(unsigned long swp_tb)
-{
-	return swp_tb_is_null(swp_tb) | swp_tb_is_shadow(swp_tb) << 1 |
-	       swp_tb_is_folio(swp_tb) << 2 | swp_tb_is_bad(swp_tb) << 3 |
-	       swp_tb_is_countable(swp_tb) << 4;
-}
+MM_HELPER(unsigned int, vswap_swp_tb_seen, (unsigned long swp_tb), swp_tb_is_null(swp_tb) |
+	  swp_tb_is_shadow(swp_tb) << 1 | swp_tb_is_folio(swp_tb) << 2 |
+	  swp_tb_is_bad(swp_tb) << 3 | swp_tb_is_countable(swp_tb) << 4)
 
 MM_HELPER(struct folio *, swp_tb_to_folio, (unsigned long swp_tb), swp_tb_to_folio(swp_tb))
 MM_HELPER(void *, swp_tb_to_shadow, (unsigned long swp_tb), swp_tb_to_shadow(swp_tb))
