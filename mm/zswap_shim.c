@@ -112,24 +112,18 @@ void zswap_shim_ever_enabled(void)
 }
 
 /*
- * Returns true if the cluster of a physical entry has no zswap table, so zswap
- * has no page of it. The caller has locked the folio of @entry in the swap
- * cache, so no task stores its pages meanwhile. Returns false for a virtual
- * entry, because rust/mm looks those up.
+ * Returns early if the cluster of a physical entry has no zswap table. The caller
+ * has locked the folio in the swap cache, so no task stores its pages meanwhile.
  */
-static bool zswap_has_none(swp_entry_t entry)
-{
-#ifdef CONFIG_RUST_VSWAP
-	if (swp_is_virtual(entry))
-		return false;
-#endif
-	return !READ_ONCE(__swap_entry_to_cluster(entry)->zswap);
-}
-
-/* Loads @folio from zswap. Returns early if the cluster has no zswap table. */
 int zswap_load(struct folio *folio)
 {
-	if (zswap_never_enabled() || zswap_has_none(folio->swap))
+	if (zswap_never_enabled())
+		return -ENOENT;
+#ifdef CONFIG_RUST_VSWAP
+	if (swp_is_virtual(folio->swap))
+		return zswap_rs_load(folio);
+#endif
+	if (!READ_ONCE(__swap_entry_to_cluster(folio->swap)->zswap))
 		return -ENOENT;
 	return zswap_rs_load(folio);
 }
