@@ -53,7 +53,8 @@ static const char usage_text[] =
 "  --try              hold: try to swap out once\n"
 "  --reread           hold: read every other page again, which may keep its slot\n"
 "  --rewrite          hold: write every other page again, and swap it out\n"
-"  --all              hold: --reread and --rewrite mean every page\n"
+"  --blank            hold: like --rewrite, but write zeros\n"
+"  --all              hold: --reread, --rewrite and --blank mean every page\n"
 "  --drop             hold: free every other page\n"
 "  --other PATH       hold: a cgroup that every other page is charged to; free the first half\n"
 "  --keep N           hold: free all pages of each 2 MiB but N of them, chosen at random\n"
@@ -73,7 +74,7 @@ static struct {
 	unsigned int incompressible, zero, same;
 	uint64_t seed;
 	bool shmem, huge, resident, try, reread, rewrite, drop, sigbus, make_it_fail, spoil;
-	bool interleave, all;
+	bool interleave, blank, all;
 	const char *cgroup, *other, *ready, *go;
 	int node;
 } opt = {
@@ -158,6 +159,12 @@ static void page_write(struct region *region, size_t page, uint32_t version)
 {
 	region->model[page] = (struct model){ .version = version };
 	content_fill(&content, region->base + page * PAGE, content_index(region, page));
+}
+
+static void page_blank(struct region *region, size_t page)
+{
+	region->model[page] = (struct model){ };
+	memset(region->base + page * PAGE, 0, PAGE);
 }
 
 static void page_poke(struct region *region, size_t page, uint32_t value)
@@ -483,13 +490,15 @@ static void run_hold(void)
 			page_verify(&region, page);
 		if (opt.drop)
 			op_drop(&region, page, 1);
-		if (opt.rewrite) {
-			/* Read the page first, because a read fault may keep the slot. */
+		/* Read the page first, because a read fault may keep the slot. */
+		if (opt.rewrite || opt.blank)
 			page_verify(&region, page);
+		if (opt.rewrite)
 			page_poke(&region, page, 3);
-		}
+		if (opt.blank)
+			page_blank(&region, page);
 	}
-	if (opt.rewrite)
+	if (opt.rewrite || opt.blank)
 		swap_out_all(&region);
 	/* Free slots of two cgroups by one call. */
 	if (opt.other)
@@ -1194,7 +1203,7 @@ static void parse_options(int argc, char **argv)
 		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
 		{ "spoil", 0, NULL, 'x' }, { "node", 1, NULL, 'N' },
 		{ "interleave", 0, NULL, 'I' }, { "all", 0, NULL, 'a' },
-		{ NULL, 0, NULL, 0 },
+		{ "blank", 0, NULL, 'B' }, { NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -1226,6 +1235,7 @@ static void parse_options(int argc, char **argv)
 		case 'x': opt.spoil = true; break;
 		case 'I': opt.interleave = true; break;
 		case 'a': opt.all = true; break;
+		case 'B': opt.blank = true; break;
 		case 'N': opt.node = number(optarg, 0, 1); break;
 		default: die(EXIT_USAGE, "swapcheck without arguments prints the usage");
 		}

@@ -22,8 +22,16 @@ unbound() {
 	is "$1: no cluster is bound" "$(slots bound)" -eq 0
 }
 
-# Free every other slot. The tables have no backing words.
+# Zeros get no device slot.
 check "swapon" straight swap_on /dev/ram2
+hold --size 4M --incompressible 0 --zero 100
+is "zeros: none has a device slot" "$(used)" -eq 0
+is "zeros: no cluster is bound for them" "$(slots bound)" -eq 0
+is "zeros: they are charged" "$(cat $CG/hold/memory.swap.current)" -eq $(($(slots zero) * 4096))
+verified "zeros"
+unbound "zeros"
+
+# Free every other slot. The tables have no backing words.
 hold --size 8M --zero 10
 is "clusters are bound" "$(slots bound)" -ge 3
 is "no other has slots" "$(slots clusters)" -le $(($(slots bound) + 1))
@@ -103,7 +111,7 @@ unbound "written again"
 
 # A full device: any page can get an idle slot. The first cluster has the header and is not bound.
 check "a small device: swapon" straight swap_on /dev/ram2 10240
-hold --size 8M --zero 50
+hold --size 8M --zero 0 --drop
 is "half of it is idle" "$(used)" -le 5200
 is "and bound" "$(slots bound)" -ge 3
 hold_as second --size 4M --zero 0
@@ -115,7 +123,7 @@ verified "idle slots are taken"
 ended "second: every byte is there" second
 unbound "idle slots are taken"
 check "a small device: swapon" straight swap_on /dev/ram2 10240
-hold --size 8M --zero 50
+hold --size 8M --zero 0 --drop
 bound=$(slots bound)
 set_to off $VSWAP/enabled
 hold_as second --size 4M --zero 0
@@ -126,10 +134,12 @@ verified "own entries"
 ended "second: every byte is there" second
 unbound "own entries"
 
-# Bound clusters without data, and slots of pages in the swap cache, give room to others.
+# Bound clusters without data, and slots of pages in the swap cache, give room to others. Pages that
+# are overwritten by zeros leave their device slots idle. The device is less than half full, so pages
+# that are read keep their slots.
 check "cached and idle: swapon" straight swap_on $DISK 10240
+hold_as zeros --size 4M --zero 0 --blank --all
 hold_as early --size 4M --zero 0 --reread
-hold_as zeros --size 4M --incompressible 0 --zero 100
 is "cached and idle: all are bound" "$(slots bound)" -ge 3
 hold_as late --size 8M --zero 0 --try
 # 2 MiB are free, 4 MiB idle, and 2 MiB of pages in the swap cache. A device that is full is not tried
@@ -152,17 +162,17 @@ unbound "cached and idle"
 cached_slots() {
 	echo $(($(cat $CG/read1/memory.swap.current) + $(cat $CG/read2/memory.swap.current)))
 }
-check "cached and full: swapon" straight swap_on $DISK 26624
+check "cached and full: swapon" straight swap_on $DISK 36864
 taskset -p 1 $$ > /dev/null
 for n in 1 2; do
 	hold_as read$n --size 6M --zero 0 --reread --all
-	hold_as none$n --size 4M --incompressible 0 --zero 100
+	hold_as none$n --size 4M --zero 0 --blank --all
 done
 taskset -p 3 $$ > /dev/null
 before=$(cached_slots)
 is "cached and full: pages that were read keep their slots" "$before" -ge 11000000
-# 6 MiB are free, and 8 MiB idle.
-hold_as rest --size 12M --zero 0 --try
+# 14 MiB are free, and 8 MiB idle.
+hold_as rest --size 20M --zero 0 --try
 note "of $before bytes of slots, $(cached_slots) are left"
 is "cached and full: these slots are taken" "$(cached_slots)" -le $((before - 1048576))
 consistent "cached and full"
@@ -254,7 +264,7 @@ unbound "other priorities"
 # Two devices that have only idle slots of bound clusters: the allocator must not try them for ever.
 check "two small devices: swapon" straight prefer /dev/ram2 5 10240
 prefer $DISK 5 10240
-hold --size 16M --zero 50
+hold --size 16M --zero 0 --drop
 hold_as second --size 7M --zero 0
 is "two small devices: idle slots are taken" "$(($(used_of /dev/ram2) + $(used_of $DISK)))" -ge 14000
 consistent "two small devices"
@@ -288,7 +298,7 @@ unbound "drain"
 # There is no memory for the cgroup ids of a device cluster that is to be unbound. (Debug kernel.)
 if [ -d $INJECT/failslab ]; then
 	check "no memory: swapon" straight swap_on /dev/ram2 10240
-	hold --size 8M --zero 50
+	hold --size 8M --zero 0 --drop
 	bound=$(slots bound)
 	set_to off $VSWAP/enabled
 	cgroup fails
