@@ -118,9 +118,7 @@ c_exports! {
         // vain.
         let accepted = limits::may_store()
             && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
-        // Zeros need no device slot. If the folio has other contents when it is written,
-        // `vswap_alloc_backing()` allocates device slots.
-        if !accepted && !folio.looks_zero() {
+        if !accepted {
             return entered(alloc_on_device(folio));
         }
         match folio.record_id(false) {
@@ -156,6 +154,16 @@ fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
     if !folio.may_be_written() || !device::have_free() {
         limits::want_room();
         return Err(refused(folio));
+    }
+    if folio.looks_zero() && !folio.exceeds_swap_max() {
+        // Zeros need no device slot, and `vswap_zero_set()` charges them. If the folio has other
+        // contents when it is written, `vswap_alloc_backing()` allocates device slots.
+        if let Ok(ids) = folio.record_id(false) {
+            return match slot::alloc_folio(folio, ids, false) {
+                Ok((entered, _)) => Ok(entered),
+                Err(folio) => Err(refused(folio)),
+            };
+        }
     }
     let Ok(ids) = folio.record_id(true) else {
         return Err(refused(folio));

@@ -165,8 +165,8 @@ pub(crate) struct Lists(
     NotThreadSafe,
 );
 
-/// A cluster that counts as one with tables, but has none yet. The count becomes that of a cluster
-/// when the cluster gets its tables.
+/// A cluster that counts as one with tables, but has none yet. From then on, a [`Spare`] stands for
+/// the count.
 ///
 /// # Invariants
 ///

@@ -325,9 +325,9 @@ c_functions! {
 }
 
 /// Returns the type of the device that folios of `order` should get a bound cluster of. The device
-/// has a free cluster to bind, or bound clusters with free slots. Takes devices in turn. Returns
-/// `None` if C's allocator must find device slots instead (see `vswap_bindable_type()`), or if the
-/// order is too large. Takes swap_avail_lock.
+/// has a free cluster to bind, or may have bound clusters with free slots. Takes devices in turn.
+/// Returns `None` if C's allocator must find device slots instead (see `vswap_bindable_type()`), or
+/// if the order is too large. Takes swap_avail_lock.
 pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         return None;

@@ -392,17 +392,28 @@ impl<'a> SwapPage<'a> {
         })
     }
 
-    /// Returns true if the words in a sample of the page are 0. Most other pages differ in one of
-    /// the first words that are read.
+    /// Returns true if the words in a sample of the page are 0.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn looks_zero(&self) -> bool {
-        /// The number of words in the sample.
-        const SAMPLE: usize = 16;
+        /// The number of words in the sample. Fewer words would often miss the data of a page that
+        /// is mostly zeros.
+        const SAMPLE: usize = 64;
         /// The distance of the words. It is odd. Otherwise all words of the sample could be the
         /// same field in an array of structures.
-        const STEP: usize = WORDS / SAMPLE + 1;
+        const APART: usize = WORDS / SAMPLE + 1;
+        /// How many words are compared in a pass of the loop.
+        const STEP: usize = 16;
+        const _: () = assert!(APART % 2 == 1 && SAMPLE % STEP == 0);
 
-        self.with_words(|words| (0..SAMPLE).all(|n| words.nth(n.wrapping_mul(STEP)) == 0))
+        self.with_words(|words| {
+            let nth = |n: usize| words.nth(n.wrapping_mul(APART));
+            let step = |n: usize| {
+                let n = n.wrapping_mul(STEP);
+                (n..n.wrapping_add(STEP)).fold(0, |or, n| or | nth(n)) == 0
+            };
+            // Look at the first word alone, because it is not 0 in most other pages.
+            nth(0) == 0 && (0..SAMPLE / STEP).all(step)
+        })
     }
 
     /// Calls `f` with the words of the page.

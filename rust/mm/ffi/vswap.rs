@@ -223,15 +223,19 @@ impl<'a> NewSwap<'a> {
         self.folio.first_page().variety()
     }
 
-    /// Returns true if the folio is probably filled with zeros, judged by a sample of each page. User
-    /// space may still change the folio.
+    /// Returns true if the folio is probably filled with zeros, judged by a sample of each page.
+    /// User space may still change the folio.
     #[inline]
     pub(crate) fn looks_zero(&self) -> bool {
         (0..self.nr as usize).all(|n| {
-            self.folio
-                .nth_page(n)
-                .is_some_and(|page| page.looks_zero())
+            let page = self.folio.nth_page(n);
+            page.is_some_and(|page| page.looks_zero())
         })
+    }
+
+    /// Returns true if the folio would exceed memory.swap.max of its cgroup or of an ancestor.
+    pub(crate) fn exceeds_swap_max(&self) -> bool {
+        self.with_memcg(|memcg| memcg.exceeds_swap_max(self.nr, true))
     }
 
     /// Returns true if the folio may be written to a device: memory.zswap.writeback of its cgroup

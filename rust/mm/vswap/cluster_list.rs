@@ -193,26 +193,30 @@ impl Local {
     /// allocates from it. For order 0, it may be a cluster for folios of a higher order. Assigns
     /// the cluster to this CPU for `order`, and returns it locked. For the old CPU and order,
     /// [`LockedCluster::is_for`] returns false from then on. Returns `None` if there is no such
-    /// cluster.
-    pub(crate) fn take_from_cpus(&self, order: u32, kind: Kind) -> Option<Guard> {
+    /// cluster. `ty` is as for [`Lists::take_any`].
+    pub(crate) fn take_from_cpus(&self, order: u32, kind: Kind, ty: Option<u8>) -> Option<Guard> {
         let orders = match order {
             0 => 0..NR_ORDERS,
             _ => order..order.saturating_add(1),
         };
-        for cpu in 0..nr_cpu_ids() {
+        let most_used = SWAPFILE_CLUSTER.saturating_sub(1u32.checked_shl(order)?);
+        let this = self.cpu();
+        // Begin with this CPU. Otherwise all CPUs would wait for the same lock.
+        for cpu in (this..nr_cpu_ids()).chain(0..this) {
             for its_order in orders.clone() {
                 let place = CpuId::from_u32(cpu).zip(kind.nth(its_order));
                 let cluster = place.and_then(|(cpu, nth)| peek_current(cpu, nth));
+                // Do not wait for the lock of a cluster that has too few free slots.
+                let cluster = cluster.filter(|cluster| cluster.peek_used() <= most_used);
                 let Some(mut guard) = cluster.map(Cluster::lock) else {
                     continue;
                 };
-                // Any free slot is a run for a folio of order 0.
-                let has_room = match order {
-                    0 => guard.used() < SWAPFILE_CLUSTER,
-                    _ => guard.has_run(),
-                };
-                if has_room && guard.is_for(cpu, its_order, kind) {
-                    guard.lend().assign(self.cpu(), order);
+                let is_wanted = guard.is_for(cpu, its_order, kind)
+                    && guard.cluster().peek_binding().map(PhysSlot::ty) == ty
+                    && guard.used() <= most_used
+                    && (order == 0 || guard.has_run());
+                if is_wanted {
+                    guard.lend().assign(this, order);
                     return Some(guard);
                 }
             }

@@ -15,8 +15,9 @@
 //! then on, this CPU allocates from the cluster for order 0. Without this fallback, each huge page
 //! with one page still swapped out would block the free slots of its other pages.
 //!
-//! A large folio gets a free run of a cluster that another CPU allocates from for the same order
-//! and kind. Otherwise reclaim would split the folio while another CPU has room for it.
+//! In this case, or if no device cluster can be bound, a large folio gets a free run of a cluster
+//! that another CPU allocates from for the same order and kind. Otherwise reclaim would split the
+//! folio while another CPU has room for it.
 //!
 //! A cluster that is *bound* to a device cluster has a device slot for each of its slots. A folio
 //! that zswap will not take gets its slots in a bound cluster if possible, together with the
@@ -37,8 +38,8 @@
 //! # Races
 //!
 //! - *Another CPU takes over a CPU's cluster*, because the cluster became empty, or because it has
-//!   free slots when no cluster can get tables. So an allocation checks, under the lock of the
-//!   cluster, whether the cluster is still assigned to its CPU.
+//!   free slots when no cluster can get tables or be bound. So an allocation checks, under the
+//!   lock of the cluster, whether the cluster is still assigned to its CPU.
 //! - *The task drops [`Local`] to sleep for memory.* Afterwards it uses the state of the CPU that
 //!   it runs on then. If that CPU has a cluster already, the task puts this cluster on its list.
 //! - *vswap is turned off while a task allocates.* The task checks the mode under the lock of the
@@ -88,7 +89,8 @@ pub(crate) struct Run {
 /// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup
 /// of `owner`. Returns `None` if no cluster that can be taken has a free run, and
 /// [`capacity::limit`] clusters have tables or there is no memory for more. For [`Kind::Bound`],
-/// also returns `None` if no device cluster can be bound, or if swapoff has begun. May sleep.
+/// this is also so if no device cluster can be bound, and [`device::bindable_type`] or swapoff may
+/// refuse. May sleep.
 // Inlined, because each swap-out calls the function. What the fast path does not need is out of
 // line.
 #[inline(always)]
@@ -123,10 +125,7 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     // The type of the device that the cluster is bound to, or will be bound to.
     let ty = match kind {
         Kind::Unbound => None,
-        Kind::Bound => match device::bindable_type(order) {
-            None => return take_over(local, order, kind),
-            ty => ty,
-        },
+        Kind::Bound => Some(device::bindable_type(order)?),
     };
     let limit = capacity::limit();
     // This statement drops the lock of the lists, so that the lock can be taken again below.
@@ -159,7 +158,7 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
         };
         return match listed {
             Some(guard) => take_from(local, order, kind, guard),
-            None => take_over(local, order, kind),
+            None => take_over(local, order, kind, ty),
         };
     };
     let mut guard = populated.claim(local.cpu(), order);
@@ -167,7 +166,8 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
         // No device cluster could be bound: for example, another task took the last free one. Keep
         // the cluster with its tables on a list, for an unbound allocation.
         Lists::lock().retire(&mut guard.lend());
-        return None;
+        drop(guard);
+        return take_over(local, order, kind, ty);
     }
     // An empty cluster has a free run, so `take_from()` succeeds unless swapoff has just begun.
     take_from(local, order, kind, guard)
@@ -199,16 +199,16 @@ fn populate(spare: Spare, local: Local, owner: Owner<'_>) -> (Local, Option<Popu
     (local, populated.ok())
 }
 
-/// Takes slots from a cluster that another CPU allocates from, when no other cluster has room. See
-/// [`Local::take_from_cpus`].
-fn take_over(local: Local, order: u32, kind: Kind) -> Option<Run> {
+/// Takes slots from a cluster that another CPU allocates from, when no other cluster has room. The
+/// arguments are those of [`Local::take_from_cpus`].
+fn take_over(local: Local, order: u32, kind: Kind, ty: Option<u8>) -> Option<Run> {
     // Leave the bound clusters of other CPUs alone for a single page, because it needs no run. It
     // gets a slot in an unbound cluster. C's allocator then frees idle device slots through
     // `scatter` if it needs them.
     if order == 0 && kind == Kind::Bound {
         return None;
     }
-    let guard = local.take_from_cpus(order, kind)?;
+    let guard = local.take_from_cpus(order, kind, ty)?;
     take_from(local, order, kind, guard)
 }
 
