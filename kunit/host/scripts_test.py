@@ -1973,8 +1973,8 @@ class Unsafe(unittest.TestCase):
     def test_files_that_are_counted(self):
         with tempfile.TemporaryDirectory() as folder:
             top = pathlib.Path(folder)
-            for name in ("rust/mm/b.rs", "rust/mm/a/a.rs", "rust/mm/a/a_kunit.rs", "rust/mm/a.txt",
-                         "rust/c.rs"):
+            for name in ("rust/mm/b.rs", "rust/mm/a/a.rs", "rust/mm/ffi/a_kunit.rs",
+                         "rust/mm/tests/a_kunit.rs", "rust/mm/a.txt", "rust/c.rs"):
                 (top / name).parent.mkdir(parents=True, exist_ok=True)
                 (top / name).write_text("unsafe { f() }\ng();\n")
             said = []
@@ -1990,7 +1990,7 @@ class Unsafe(unittest.TestCase):
     def test_limits(self):
         forbidden, block = "#![forbid(unsafe_code)]\n", "fn f() { unsafe { a() } }\n"
         sources = {"ffi/a.rs": 2 * block, "ffi/b.rs": block + "c_functions! {\n    fn g();\n}\n",
-                   "c.rs": forbidden, "d_kunit.rs": ""}
+                   "c.rs": forbidden, "rust/mm/tests/d_kunit.rs": ""}
 
         def problems(**changes):
             with mock.patch.object(unsafety, "LIMITS", {"ffi/a.rs": (2, 0), "ffi/b.rs": (1, 1)}), \
@@ -2003,8 +2003,12 @@ class Unsafe(unittest.TestCase):
                               ({"ffi/a.rs": block}, "ffi/a.rs: 1 unsafe blocks, but the"),
                               ({"ffi/b.rs": block}, "ffi/b.rs: 0 unsafe declarations, but"),
                               ({"c.rs": ""}, "c.rs: say '#![forbid(unsafe_code)]'"),
-                              ({"e_kunit.rs": block}, "e_kunit.rs: 1 unsafe blocks, but"),
-                              ({"e.rs": ""}, "e.rs: say '#![forbid(unsafe_code)]'")):
+                              ({"rust/mm/ffi/e_kunit.rs": block},
+                               "rust/mm/ffi/e_kunit.rs: 1 unsafe blocks, but"),
+                              ({"e.rs": ""}, "e.rs: say '#![forbid(unsafe_code)]'"),
+                              # The name of a test does not exempt a file of another folder.
+                              ({"rust/mm/vswap/e_kunit.rs": ""},
+                               "rust/mm/vswap/e_kunit.rs: say '#![forbid(unsafe_code)]'")):
             problem, = problems(**changes)
             self.assertTrue(problem.startswith(word), problem)
         del sources["ffi/b.rs"]

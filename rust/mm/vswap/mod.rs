@@ -48,6 +48,8 @@
 //! - `stats`: counts slots, clusters and their memory for sysfs.
 //! - `check`: checks, with CONFIG_DEBUG_VM, that the tables agree.
 
+#![forbid(unsafe_code)]
+
 pub mod bound;
 pub mod lookup;
 pub mod slot_map;
