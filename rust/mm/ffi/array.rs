@@ -37,11 +37,14 @@ impl<T: Sync> Element<T> {
 
     #[inline]
     fn get(&self) -> Option<&'static T> {
+        // `Acquire` pairs with `Release` in `set()`, and with `Full` in `Array::reserve()`. So the
+        // caller sees the `T` as it was when the pointer was stored.
         // SAFETY: By the invariants, the pointer is NULL, or points to a `T` that is never freed.
         unsafe { self.0.load(Acquire).as_ref() }
     }
 
     fn set(&self, value: &'static T) {
+        // `Release` pairs with `Acquire` in `get()`.
         // INVARIANT: `value` points to a `T` that is never freed, because its lifetime is
         // `'static`.
         self.0.store(value, Release);

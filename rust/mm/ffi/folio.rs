@@ -626,6 +626,21 @@ impl<'a> Bytes<'a> {
 /// returns a `&mut` to its own value, because a caller could replace the value by that of another
 /// folio.
 ///
+/// # Origin
+///
+/// C locks the folio, and passes it to a function of `exports`:
+///
+/// - `swap_writeout()`: `vswap_zero_set()`, `zswap_store()` and `vswap_alloc_backing()`.
+/// - `pageout()` and `shmem_writeout()`, for a large folio that got no device slots:
+///   `vswap_rs_may_split()`.
+/// - `folio_free_swap()`: `vswap_folio_swapped()`, by way of `folio_maybe_swapped()`.
+/// - A fault that has mapped a large folio, or could not map a claimed page:
+///   `vswap_rs_swapin_forget()`.
+///
+/// Other types contain a `SwapFolio`, and lend it: [`ReadRequest`] of `swap_read_folio()`,
+/// [`UnreadFolio`] of a claimed page, `Entered` of `folio_alloc_swap()`, [`NewFolio`] of zswap's
+/// writeback, and [`ReadFolio`] of swapoff.
+///
 /// # Invariants
 ///
 /// `folio` is in the swap cache during `'a`. It is not under writeback, which only the owner of

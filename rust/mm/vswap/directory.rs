@@ -127,6 +127,9 @@ impl Directory {
 
     /// Publishes a new cluster under its number, so that lookups find it. Returns the cluster, in
     /// which the caller may install tables now.
+    ///
+    /// [`Array::set`] stores the pointer with release ordering, and [`Array::get`] in
+    /// [`Self::find`] loads it with acquire ordering. So a lookup sees the initialized header.
     pub(crate) fn publish(NewCluster(spare): NewCluster) -> Spare {
         let cluster = spare.cluster();
         CLUSTERS.set(cluster.index(), cluster);

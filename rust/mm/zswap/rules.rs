@@ -62,7 +62,20 @@ pub(crate) enum Fill {
     HitLimit,
 }
 
-/// Reason why a page was not stored.
+/// Reason why a page was not stored, as far as `compress::compress()` decides that.
+///
+/// `store_page()` in `store.rs` increments a counter in debugfs for each reason. Other reasons are
+/// counted elsewhere, or not at all:
+///
+/// - The pools are at their limit: `limits::accepts()` counts `pool_limit_hit`.
+/// - There is no memory for a table or a member: `put()` in `store.rs` counts
+///   `reject_kmemcache_fail`.
+/// - Not counted: zswap is disabled or has no pool, `memory.zswap.max` is reached, the pools have
+///   not shrunk to the accept threshold yet, or the backing of the slot must not change.
+///
+/// A new variant needs a counter in `counters!` of `ffi/params.rs`, which also creates the file in
+/// debugfs, and an arm in `store_page()`. That function also calls `capacity::note_refused()` for
+/// the new variant, unless the condition there excludes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reject {
     /// The compressor failed other than with `-ENOSPC`, or saved nothing, and the page may not be
