@@ -754,10 +754,7 @@ impl CountsFrom {
     pub(crate) fn of(self, CountsNr(nr): CountsNr) -> SwapCounts {
         // INVARIANT: By the invariants of `CountsFrom` and `CountsNr`, which are consumed, the new
         // value owns the counts.
-        SwapCounts {
-            offset: self.0,
-            nr,
-        }
+        SwapCounts { offset: self.0, nr }
     }
 }
 
