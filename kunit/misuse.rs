@@ -13,29 +13,29 @@ use crate::{
         },
         cluster::{
             self,
-            Setup, //
+            ModeLock, //
         },
-        cluster_list::List,
+        cluster_list::ClusterList,
         device::{
             self,
+            BackingSlots,
             DeviceSlots,
-            Leaving,
-            Left,
+            LeavingDevice,
             NewBinding,
-            Owned, //
+            UnusedDevice, //
         },
         fault::Fault,
         folio::{
+            EmptyFolio,
             EmptyPage,
             Folio,
-            NewFolio,
-            ReadFolio,
             ReadRequest,
-            Slot,
+            SlotRight,
             SwapEntry,
             SwapFolio,
+            SwapFolioGuard,
             SwapPage,
-            UnreadFolio,
+            WritebackFolio,
             Writes, //
         },
         memcg::{
@@ -44,23 +44,23 @@ use crate::{
             RcuMemcg, //
         },
         params::{
-            Compressor,
+            CompressorParam,
             CompressorWrite, //
         },
         vswap::{
+            AddedFolio,
             CountsFrom,
-            Entered,
             IdRefs,
             LeavingFolio,
-            NewSwap,
             SwapCounts,
+            UncachedFolio,
             Uncharge, //
         },
         zsmalloc::{
             Emptied,
             InWord,
-            Pinned,
-            Shared, //
+            NewObject,
+            Readable, //
         }, //
     },
     vswap::{
@@ -71,18 +71,18 @@ use crate::{
             Binding,
             ClearedBits,
             Cluster,
-            CountsKey,
+            ClusterGuard,
             EndedBinding,
+            ExtendTableKey,
             FolioSlots,
-            Guard,
             LockedCluster,
             LockedSlots,
-            Spare,
-            Taken,
+            SpareCluster,
             Tables,
+            Taken,
             Unpinned, //
         },
-        cluster_list::Lists,
+        cluster_list::ListsGuard,
         device_slot::BackKey,
         directory::{
             Directory,
@@ -100,16 +100,16 @@ use crate::{
     zswap::{
         order,
         pool::{
-            Entry,
             FreeBatch,
             Held,
             Initial,
+            NewStoredPage,
             PoolRef,
             SlotWord, //
         },
         record::{
             Pattern,
-            Sum, //
+            ZswapCharge, //
         },
         ring::{
             Chain,
@@ -127,15 +127,15 @@ use kernel::{
 };
 
 // If two guards were swapped, each would unlock the other's folio.
-fn a_guard_is_not_swapped_for_another(mut a: ReadFolio<'_>, mut b: ReadFolio<'_>) {
+fn a_guard_is_not_swapped_for_another(mut a: SwapFolioGuard<'_>, mut b: SwapFolioGuard<'_>) {
     core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
 }
 
-fn a_new_folio_is_not_written_before_it_is_filled(folio: NewFolio, writes: &mut Writes) {
+fn a_new_folio_is_not_written_before_it_is_filled(folio: WritebackFolio, writes: &mut Writes) {
     folio.write(writes); //~ E0599
 }
 
-fn a_folio_is_not_uptodate_before_it_is_filled(folio: &mut UnreadFolio<'_>) {
+fn a_folio_is_not_uptodate_before_it_is_filled(folio: &mut EmptyFolio<'_>) {
     let _ = folio.fill(|_, _| Ok(())); //~ E0308
 }
 
@@ -156,38 +156,38 @@ fn a_folio_that_is_read_is_not_unlocked_before(mut request: ReadRequest<'_>) {
     let _ = folio.lend();
 }
 
-fn a_lent_folio_is_not_unlocked(folio: UnreadFolio<'_>) {
+fn a_lent_folio_is_not_unlocked(folio: EmptyFolio<'_>) {
     folio.forget(); //~ E0599
 }
 
 // The same for clusters: each guard would unlock the other's cluster.
-fn a_locked_cluster_is_not_swapped_for_another(mut a: Guard, mut b: Guard) {
+fn a_locked_cluster_is_not_swapped_for_another(mut a: ClusterGuard, mut b: ClusterGuard) {
     core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
 }
 
-fn a_lent_cluster_is_not_kept(mut guard: Guard) {
+fn a_lent_cluster_is_not_kept(mut guard: ClusterGuard) {
     let lent = guard.lend();
     drop(guard); //~ E0505
     drop(lent);
 }
 
-fn a_lent_folio_is_not_kept(mut folio: ReadFolio<'_>) {
+fn a_lent_folio_is_not_kept(mut folio: SwapFolioGuard<'_>) {
     let lent = folio.lend();
     drop(folio); //~ E0505
     drop(lent);
 }
 
-fn the_cgroup_of_an_unlocked_folio_is_unknown(mut folio: ReadFolio<'_>) {
+fn the_cgroup_of_an_unlocked_folio_is_unknown(mut folio: SwapFolioGuard<'_>) {
     let owner = folio.lend().owner();
     drop(folio); //~ E0505
     owner.charged(|| ());
 }
 
-fn the_cgroup_of_a_read_folio_is_lent(folio: ReadFolio<'_>) {
+fn the_cgroup_of_a_read_folio_is_lent(folio: SwapFolioGuard<'_>) {
     let _ = folio.owner(); //~ E0596
 }
 
-fn a_folio_is_dropped_once(folio: ReadFolio<'_>) {
+fn a_folio_is_dropped_once(folio: SwapFolioGuard<'_>) {
     folio.forget();
     drop(folio); //~ E0382
 }
@@ -226,23 +226,25 @@ fn an_entry_is_held_as_long_as_the_right_to_its_slot(folio: &mut SwapFolio<'_>) 
     let _ = table::Ci::of_entry(held);
 }
 
-fn a_device_is_not_kept(device: Owned<'_>) {
-    static KEPT: SetOnce<Owned<'static>> = SetOnce::new();
+fn a_device_is_not_kept(device: BackingSlots<'_>) {
+    static KEPT: SetOnce<BackingSlots<'static>> = SetOnce::new();
     KEPT.populate(device); //~ E0521
 }
 
-fn a_device_that_is_not_turned_off_gives_no_proof(device: Owned<'_>) {
+fn a_device_that_is_not_turned_off_gives_no_proof(device: BackingSlots<'_>) {
     let _ = device.left(); //~ E0599
 }
 
 // C frees the device when swapoff has the proof.
-fn the_proof_that_a_device_is_unused_is_not_made_up(device: Owned<'_>) -> Result<Left<'_>> {
+fn the_proof_that_a_device_is_unused_is_not_made_up(
+    device: BackingSlots<'_>,
+) -> Result<UnusedDevice<'_>> {
     drop(device);
-    Ok(Left(core::marker::PhantomData)) //~ E0423
+    Ok(UnusedDevice(core::marker::PhantomData)) //~ E0423
 }
 
-fn the_proof_that_a_device_is_unused_is_not_kept(device: Leaving<'_>) {
-    static KEPT: SetOnce<Left<'static>> = SetOnce::new();
+fn the_proof_that_a_device_is_unused_is_not_kept(device: LeavingDevice<'_>) {
+    static KEPT: SetOnce<UnusedDevice<'static>> = SetOnce::new();
     if let Ok(left) = device.left() {
         KEPT.populate(left); //~ E0521
     }
@@ -287,7 +289,7 @@ fn an_entry_is_stored_once(folio: &mut SwapFolio<'_>) {
     let Some((mut slot, page)) = folio.nth(0) else {
         return;
     };
-    let entry = Entry::same(Pattern::ZERO, slot.entry());
+    let entry = NewStoredPage::same(Pattern::ZERO, slot.entry());
     let _ = table::put(&mut slot, &page, entry);
     let _ = table::put(&mut slot, &page, entry); //~ E0382
 }
@@ -307,16 +309,16 @@ fn a_sample_has_a_step(fault: &Fault<'_>) {
     let _ = fault.used(0, 1, 0, true); //~ E0308
 }
 
-fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'_>) {
+fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedCi<'_>) {
     table.sub(1); //~ E0308
 }
 
 // An object is freed by the task that alone has the right to its slot.
-fn an_object_that_others_read_is_not_freed(object: InWord<'_, Shared>, emptied: &mut Emptied) {
+fn an_object_that_others_read_is_not_freed(object: InWord<'_, Readable>, emptied: &mut Emptied) {
     let _ = object.free(0, emptied); //~ E0599
 }
 
-fn an_object_is_unpinned_when_it_is_in_its_word(object: Pinned<PoolRef>) {
+fn an_object_is_unpinned_when_it_is_in_its_word(object: NewObject<PoolRef>) {
     object.unpin(); //~ E0133
 }
 
@@ -339,14 +341,14 @@ fn a_member_changes_with_its_cluster_locked(member: &Member) {
 }
 
 fn a_promise_is_taken_back_once(cluster: &mut LockedCluster<'_>) {
-    let Some(promise) = cluster.reserve(1) else {
+    let Some(reserved) = cluster.reserve(1) else {
         return;
     };
-    cluster.unreserve(promise);
-    cluster.unreserve(promise); //~ E0382
+    cluster.unreserve(reserved);
+    cluster.unreserve(reserved); //~ E0382
 }
 
-fn a_word_is_not_stored_beside_its_rules(table: table::LockedTable<'_>) {
+fn a_word_is_not_stored_beside_its_rules(table: table::LockedCi<'_>) {
     let _ = table.word(0); //~ E0624
     let _ = table.table(); //~ E0624
 }
@@ -365,18 +367,21 @@ fn a_word_is_not_stored_by_a_reader(ci: table::Ci<'_>) {
     });
 }
 
-fn the_right_to_a_word_comes_with_that_to_its_slot(words: &table::Words, slot: &mut Slot<'_>) {
+fn the_right_to_a_word_comes_with_that_to_its_slot(
+    words: &table::BackingWords,
+    slot: &mut SlotRight<'_>,
+) {
     let _ = SlotWord::of(words, 0); //~ E0308
     let _ = SlotWord::of(slot, 0); //~ E0308
 }
 
 // A second value for the same slot reads the word again.
-fn a_slot_word_is_used_once(freed: &mut FreeBatch, word: SlotWord<'_>, mut sum: Sum) {
+fn a_slot_word_is_used_once(freed: &mut FreeBatch, word: SlotWord<'_>, mut sum: ZswapCharge) {
     freed.free(word, &mut sum);
     freed.free(word, &mut sum); //~ E0382
 }
 
-fn a_word_is_stored_by_its_owners_alone(words: &table::Words) {
+fn a_word_is_stored_by_its_owners_alone(words: &table::BackingWords) {
     let _ = &words.0[0].0; //~ E0616
 }
 
@@ -385,7 +390,7 @@ fn what_a_store_replaced_is_taken_once(replaced: table::Replaced) {
     backing::replace(replaced.device, replaced.id); //~ E0382
 }
 
-fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>, lists: &mut Lists) {
+fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>, lists: &mut ListsGuard) {
     cluster.set_list(ListState::Full, lists); //~ E0624
 }
 
@@ -393,20 +398,20 @@ fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>, lists: 
 fn a_folio_is_not_backed_without_a_check(
     slots: &mut LockedSlots<'_>,
     devices: DeviceSlots,
-    promise: table::Promise,
+    reserved: table::ReservedWords,
 ) {
-    let _ = slots.set_slots(devices, promise, BackKey(())); //~ E0423
+    let _ = slots.set_slots(devices, reserved, BackKey(())); //~ E0423
     let _ = slots.take_device(BackKey(())); //~ E0423
 }
 
 // Only the file that a key belongs to changes the slot map and the extend table.
 fn a_key_is_not_made_up(cluster: &mut LockedCluster<'_>) {
     let _ = cluster.own_mut(AllocKey(())); //~ E0423
-    let _ = cluster.replace_extend_table(None, CountsKey(())); //~ E0423
+    let _ = cluster.replace_extend_table(None, ExtendTableKey(())); //~ E0423
 }
 
 fn a_cluster_without_tables_is_not_made_up(cluster: &'static Cluster) {
-    let _ = Spare::new(cluster); //~ E0624
+    let _ = SpareCluster::new(cluster); //~ E0624
 }
 
 fn a_cluster_gets_no_tables_before_it_is_published(new: NewCluster, tables: Tables) {
@@ -418,28 +423,28 @@ fn a_cluster_is_published_once(new: NewCluster) {
     let _ = Directory::publish(new); //~ E0382
 }
 
-fn a_cluster_gets_tables_once(spare: Spare, one: Tables, other: Tables) {
+fn a_cluster_gets_tables_once(spare: SpareCluster, one: Tables, other: Tables) {
     let _ = spare.with(one);
     let _ = spare.with(other); //~ E0382
 }
 
-fn a_cluster_is_put_on_the_free_list_once(spare: Spare, lists: &mut Lists) {
+fn a_cluster_is_put_on_the_free_list_once(spare: SpareCluster, lists: &mut ListsGuard) {
     lists.put_spare(spare);
     lists.put_spare(spare); //~ E0382
 }
 
 fn a_list_does_not_change_while_it_is_walked(
-    lists: &mut Lists,
+    lists: &mut ListsGuard,
     cluster: &LockedCluster<'_>,
-    list: &'static List,
+    list: &'static ClusterList,
 ) {
     let walk = lists.iter(list);
     lists.move_to(cluster, list); //~ E0502
     drop(walk);
 }
 
-fn the_right_to_set_up_is_not_kept(setup: Setup<'_>) {
-    static KEPT: SetOnce<Setup<'static>> = SetOnce::new();
+fn the_right_to_set_up_is_not_kept(setup: ModeLock<'_>) {
+    static KEPT: SetOnce<ModeLock<'static>> = SetOnce::new();
     KEPT.populate(setup); //~ E0521
 }
 
@@ -469,7 +474,7 @@ fn a_word_is_not_made_up(cluster: &mut LockedCluster<'_>, state: State) {
     let _ = cluster.try_word(0, Some); //~ E0624
 }
 
-fn a_folio_is_added_once(cluster: &mut LockedCluster<'_>, folio: NewSwap<'_>) {
+fn a_folio_is_added_once(cluster: &mut LockedCluster<'_>, folio: UncachedFolio<'_>) {
     let _ = swap_cache::add(cluster, 0, folio);
     let _ = swap_cache::add(cluster, 1, folio); //~ E0382
 }
@@ -479,13 +484,13 @@ fn slots_are_given_back_by_their_owner(cluster: &mut LockedCluster<'_>) {
     let _ = cluster.give_back(0, 1); //~ E0599
 }
 
-fn a_folio_that_was_added_is_removed_once(folio: Entered<'_>) {
+fn a_folio_that_was_added_is_removed_once(folio: AddedFolio<'_>) {
     folio.remove();
     folio.remove(); //~ E0382
 }
 
 // C frees the old name.
-fn the_name_of_the_compressor_is_not_used_while_it_changes(compressor: &mut Compressor<'_>) {
+fn the_name_of_the_compressor_is_not_used_while_it_changes(compressor: &mut CompressorParam<'_>) {
     let name = compressor.name();
     compressor.set(c""); //~ E0502
     let _ = name.is_empty();
@@ -513,22 +518,22 @@ fn a_folio_replaces_another_when_c_says_so(
     swap_cache::replace(cluster, old, new); //~ E0308
 }
 
-fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: NewSwap<'_>) {
+fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: UncachedFolio<'_>) {
     let _ = one.fill(folio, IdRefs::NONE);
     let _ = other.fill(folio, IdRefs::NONE); //~ E0382
 }
 
-fn slots_are_for_one_folio(slots: Taken, one: NewSwap<'_>, other: NewSwap<'_>) {
+fn slots_are_for_one_folio(slots: Taken, one: UncachedFolio<'_>, other: UncachedFolio<'_>) {
     let _ = slots.fill(one, IdRefs::NONE);
     let _ = slots.fill(other, IdRefs::NONE); //~ E0382
 }
 
-fn a_folio_does_not_say_itself_what_its_slots_are(folio: NewSwap<'_>) {
-    let _ = Entered::of(folio); //~ E0308
+fn a_folio_does_not_say_itself_what_its_slots_are(folio: UncachedFolio<'_>) {
+    let _ = AddedFolio::of(folio); //~ E0308
 }
 
 // A slot whose last count was dropped is freed, although another PTE may name it.
-fn swap_counts_are_dropped_by_their_owner(cluster: &mut LockedCluster<'_>, guard: Guard) {
+fn swap_counts_are_dropped_by_their_owner(cluster: &mut LockedCluster<'_>, guard: ClusterGuard) {
     slot::put_entries(512, true); //~ E0308
     let _ = cluster.put_range(0..1, |slots| drop(slots)); //~ E0624
     let _ = guard.put_alone(0, true); //~ E0624
@@ -565,15 +570,15 @@ fn the_id_of_a_slot_in_use_is_not_taken(cluster: &LockedCluster<'_>) {
 }
 
 fn references_to_an_id_are_put_once(ids: IdRefs) {
-    ids.put(0, Sum::NONE);
-    ids.put(0, Sum::NONE); //~ E0382
+    ids.put(0, ZswapCharge::NONE);
+    ids.put(0, ZswapCharge::NONE); //~ E0382
 }
 
-fn stored_pages_are_uncharged_once(sum: Sum) {
+fn stored_pages_are_uncharged_once(sum: ZswapCharge) {
     memcg::unstored(1, sum);
     memcg::unstored(1, sum); //~ E0382
 }
 
 fn a_number_is_not_a_reference_to_an_id(uncharge: &mut Uncharge) {
-    uncharge.add(1, 0, Sum::NONE); //~ E0308
+    uncharge.add(1, 0, ZswapCharge::NONE); //~ E0308
 }

@@ -573,12 +573,13 @@ class Report(unittest.TestCase):
 
     def test_what_is_counted(self):
         lcov = "".join(f"SF:/tree/{name}\nDA:1,1\nend_of_record\n" for name in (
-            "rust/mm/vswap/bound.rs", "rust/mm/tests/vswap_kunit.rs", "rust/kernel/tracepoint.rs",
-            "mm/vswap.c", "mm/vswap.h", "rust/mm/gone.rs", "kunit/misuse.rs")) \
+            "rust/mm/vswap/device_map.rs", "rust/mm/tests/vswap_kunit.rs",
+            "rust/kernel/tracepoint.rs", "mm/vswap.c", "mm/vswap.h", "rust/mm/gone.rs",
+            "kunit/misuse.rs")) \
             + "SF:/rustc/lib.rs\nDA:1,1\nend_of_record\n"
         exported = {True: lcov, False: '{"data": [{"functions": []}]}'}
         names = self.modules(lambda path, counts, *options: exported[bool(options)])
-        self.assertEqual(names, ["rust/mm/vswap/bound.rs", "mm/vswap.c"])
+        self.assertEqual(names, ["rust/mm/vswap/device_map.rs", "mm/vswap.c"])
 
     def test_an_object_without_source_files(self):
         ours = "SF:/tree/mm/vswap.c\nDA:1,1\nend_of_record\n"

@@ -72,12 +72,12 @@ class Staging(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             place = pathlib.Path(folder)
             names = mutants.stage(place)
-            self.assertIn("rust/mm/vswap/bound.rs", names)
+            self.assertIn("rust/mm/vswap/device_map.rs", names)
             for name in names:
                 self.assertEqual((place / mutants.staged_name(name)).read_text(),
                                  (ROOT / name).read_text())
             # So do the tests of the modules and what cargo reads.
-            for name in ("tests/bound.rs", "Cargo.toml"):
+            for name in ("tests/device_map.rs", "Cargo.toml"):
                 self.assertEqual((place / name).read_text(), (mutants.HOST / name).read_text())
             self.assertIn("macro_rules! as_it_is", (place / "src/lib.rs").read_text())
             # Each file that lib.rs names exists.
@@ -97,7 +97,7 @@ class Staging(unittest.TestCase):
         self.assertEqual(mutants.real_name("src/mm/zswap/rules.rs"), "rust/mm/zswap/rules.rs")
 
     def test_a_module_has_its_own_tests(self):
-        self.assertEqual(mutants.test_targets("rust/mm/vswap/bound.rs"), ["--test=bound"])
+        self.assertEqual(mutants.test_targets("rust/mm/vswap/device_map.rs"), ["--test=device_map"])
         self.assertEqual(mutants.test_targets("rust/mm/zswap/record.rs"),
                          ["--test=loom", "--test=order", "--test=swap_table"])
         self.assertEqual(mutants.test_targets("rust/mm/zswap/rules.rs"), ["--lib"])

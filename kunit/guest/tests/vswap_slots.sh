@@ -78,7 +78,7 @@ tables=$((tables - $(slots bytes)))
 charged=$((with - $(kernel_bytes huge)))
 note "$charged bytes charged for $tables bytes of tables of $clusters clusters"
 is "the tables are charged to the cgroup that needs them" $charged -ge $((tables / 10 * 9))
-# A state word and a cgroup id take 10 bytes a slot.
+# A swap table word and a cgroup id take 10 bytes a slot.
 is "a cluster's tables are charged whole" $charged -ge $((clusters * CLUSTER * 10))
 ended "huge pages: every byte is there" huge
 set_to on $VSWAP/enabled

@@ -36,8 +36,8 @@ macro_rules! kernel {
 
             #[path = "../../../rust/mm/vswap/slot_map.rs"]
             pub mod slot_map;
-            #[path = "../../../rust/mm/vswap/bound.rs"]
-            pub mod bound;
+            #[path = "../../../rust/mm/vswap/device_map.rs"]
+            pub mod device_map;
             #[path = "../../../rust/mm/vswap/lookup.rs"]
             pub mod lookup;
             #[path = "../../../rust/mm/zswap/order.rs"]

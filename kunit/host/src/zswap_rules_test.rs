@@ -80,33 +80,33 @@ fn zswap_has_room_for_a_batch_below_the_limit() {
 
 #[test]
 fn limits_are_c_s() {
-    let limits = Limits::new(262_144, 20, 90);
+    let limits = PoolLimits::new(262_144, 20, 90);
     assert_eq!(
         limits,
-        Limits {
+        PoolLimits {
             max: 52_428,
             accept: 47_185
         }
     );
-    assert_eq!(Limits::new(0, 20, 90), Limits { max: 0, accept: 0 });
-    // `Limits::new()` accepts a percentage above 100.
-    assert_eq!(Limits::new(1000, 200, 100).max, 2000);
+    assert_eq!(PoolLimits::new(0, 20, 90), PoolLimits { max: 0, accept: 0 });
+    // `PoolLimits::new()` accepts a percentage above 100.
+    assert_eq!(PoolLimits::new(1000, 200, 100).max, 2000);
     // Both percentages round down, and the second one is taken of the rounded result of the
     // first.
     assert_eq!(
-        Limits::new(199, 50, 50),
-        Limits {
+        PoolLimits::new(199, 50, 50),
+        PoolLimits {
             max: 99,
             accept: 49
         }
     );
     // A product that overflows wraps, as in C.
-    assert_eq!(Limits::new(usize::MAX / 2 + 2, 2, 100).max, 0);
+    assert_eq!(PoolLimits::new(usize::MAX / 2 + 2, 2, 100).max, 0);
 }
 
 #[test]
 fn hysteresis() {
-    let limits = Limits {
+    let limits = PoolLimits {
         max: 100,
         accept: 90,
     };
@@ -117,10 +117,10 @@ fn hysteresis() {
     assert_eq!(limits.judge(91, true), Fill::Draining);
     assert_eq!(limits.judge(90, true), Fill::Accepts);
     // A limit of zero refuses every store, even for an empty pool.
-    let none = Limits { max: 0, accept: 0 };
+    let none = PoolLimits { max: 0, accept: 0 };
     assert_eq!(none.judge(0, false), Fill::HitLimit);
     // An accept threshold above the limit has no effect.
-    let odd = Limits {
+    let odd = PoolLimits {
         max: 100,
         accept: 200,
     };
@@ -197,24 +197,24 @@ fn the_refused_count_ends_where_no_page_is_tried() {
 #[test]
 fn what_was_refused_is_judged_by_what_there_is() {
     let judge = |refused, age, anon, size| {
-        Refused::judge(refused, Last { age, size: 200 }, 250, anon, size)
+        RefusalVerdict::judge(refused, LastRefusal { age, size: 200 }, 250, anon, size)
     };
     // `All` tolerates that one page in 32 is missing.
-    assert_eq!(judge(96, 0, 100, 200), Refused::Some);
-    assert_eq!(judge(97, 0, 100, 200), Refused::All);
-    assert_eq!(judge(30, 0, 31, 200), Refused::Some);
-    assert_eq!(judge(100, 250, 100, 200), Refused::All);
-    assert_eq!(judge(100, 251, 100, 200), Refused::Outdated);
-    assert_eq!(judge(0, 251, 100, 200), Refused::Outdated);
+    assert_eq!(judge(96, 0, 100, 200), RefusalVerdict::Some);
+    assert_eq!(judge(97, 0, 100, 200), RefusalVerdict::All);
+    assert_eq!(judge(30, 0, 31, 200), RefusalVerdict::Some);
+    assert_eq!(judge(100, 250, 100, 200), RefusalVerdict::All);
+    assert_eq!(judge(100, 251, 100, 200), RefusalVerdict::Outdated);
+    assert_eq!(judge(0, 251, 100, 200), RefusalVerdict::Outdated);
     // The cgroup has new pages, which reclaim has not tried.
-    assert_eq!(judge(100, 0, 104, 300), Refused::Some);
+    assert_eq!(judge(100, 0, 104, 300), RefusalVerdict::Some);
     // Losing a quarter of the pages does not outdate the count, losing more does.
-    assert_eq!(judge(100, 0, 75, 150), Refused::All);
-    assert_eq!(judge(100, 0, 75, 149), Refused::Outdated);
+    assert_eq!(judge(100, 0, 75, 150), RefusalVerdict::All);
+    assert_eq!(judge(100, 0, 75, 149), RefusalVerdict::Outdated);
     // Pages that reclaim has isolated are on no LRU list, but are not gone.
-    assert_eq!(judge(20, 0, 10, 200), Refused::All);
+    assert_eq!(judge(20, 0, 10, 200), RefusalVerdict::All);
     // A cgroup without anonymous pages has nothing to swap out.
-    assert_eq!(judge(16, 0, 0, 200), Refused::All);
+    assert_eq!(judge(16, 0, 0, 200), RefusalVerdict::All);
 }
 
 #[test]

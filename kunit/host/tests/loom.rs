@@ -25,7 +25,7 @@ use loom::{
 use std::sync::Arc;
 use vswap_host::thp_4k::{
     lookup::cached,
-    order::{self, Member as _, Seat, Turn},
+    order::{self, MemberOps as _, Seat, Turn},
     record::{Kept, Object, Pattern, Place, Record},
     swap_table::{
         cache_add_word, consume_word, dup_word, is_last_word, pfn_of_word, put_word, Count, Flags,
@@ -33,7 +33,7 @@ use vswap_host::thp_4k::{
     },
 };
 use vswap_host::um::{
-    bound::{DeviceMap, Word},
+    device_map::{DeviceMap, MapWord},
     swap_table::{Backing, PhysSlot},
 };
 
@@ -541,7 +541,7 @@ impl Layer {
         let lock = cluster.lock.lock().unwrap();
         cluster.add(1);
         if !self.on.load(Relaxed) {
-            // `Run::cancel()`.
+            // `AllocatedRun::cancel()`.
             cluster.sub(1);
         }
         drop(lock);
@@ -551,7 +551,7 @@ impl Layer {
     fn alloc_from_new(&self) {
         // `count_populated()`, `take_spare()`.
         drop(self.lists.lock().unwrap());
-        // `Spare::create()`.
+        // `SpareCluster::create()`.
         mb();
         let index = self.next.fetch_add(1, AcqRel);
         mb();
@@ -645,8 +645,8 @@ struct Member {
     word: AtomicU64,
 }
 
-impl order::Member for Member {
-    type Ring = usize;
+impl order::MemberOps for Member {
+    type RingId = usize;
 
     fn bits(&self) -> u64 {
         self.bits.load(Relaxed)
@@ -818,7 +818,7 @@ impl Order {
         self.member.exchange_seat(Seat::On(ring), to)
     }
 
-    /// `LockedRing::pass()`: returns the page that it would write back.
+    /// `RingGuard::pass()`: returns the page that it would write back.
     fn hand(&self, ring: usize) -> Option<u64> {
         let mut list = self.rings[ring].list.lock().unwrap();
         self.rings[ring].settle(&mut list);
@@ -1035,7 +1035,7 @@ impl Zs {
         self.write(new);
     }
 
-    /// A swap-out: `table::put()`, `Entry::publish()`.
+    /// A swap-out: `table::put()`, `NewStoredPage::publish()`.
     fn store(&self, content: u64) {
         let Some(place) = self.alloc(content) else {
             return;
@@ -1428,7 +1428,7 @@ struct BoundCluster {
 
 struct Shared(AtomicU64);
 
-impl Word for Shared {
+impl MapWord for Shared {
     fn load(&self) -> u64 {
         self.0.load(Acquire)
     }
@@ -1512,7 +1512,7 @@ impl BoundCluster {
     }
 
     /// The device is full: unbinds, and the slot gets a backing word.
-    fn scatter(&self) {
+    fn unbind_in_use(&self) {
         let mut given_back = self.given_back.lock().unwrap();
         let first = self.map.unbind(|slot, place| {
             assert_eq!(slot, BOUND_SLOT);
@@ -1569,12 +1569,12 @@ fn reads(cluster: &BoundCluster) {
 
 #[test]
 fn io_beside_a_full_device() {
-    bound(true, &[BoundCluster::scatter], reads);
+    bound(true, &[BoundCluster::unbind_in_use], reads);
 }
 
 #[test]
 fn swap_out_again_beside_a_full_device() {
-    bound(true, &[BoundCluster::scatter], |cluster| {
+    bound(true, &[BoundCluster::unbind_in_use], |cluster| {
         assert!(cluster.is_on_device())
     });
 }
@@ -1586,15 +1586,19 @@ fn swap_out_beside_swapoff() {
 
 #[test]
 fn swap_out_beside_a_full_device() {
-    bound(false, &[BoundCluster::take, BoundCluster::scatter], |_| {});
+    bound(
+        false,
+        &[BoundCluster::take, BoundCluster::unbind_in_use],
+        |_| {},
+    );
 }
 
 #[test]
 fn free_beside_a_full_device() {
-    bound(true, &[BoundCluster::free], BoundCluster::scatter);
+    bound(true, &[BoundCluster::free], BoundCluster::unbind_in_use);
 }
 
 #[test]
 fn swapoff_beside_a_full_device() {
-    bound(true, &[BoundCluster::scatter], BoundCluster::swapoff);
+    bound(true, &[BoundCluster::unbind_in_use], BoundCluster::swapoff);
 }

@@ -14,7 +14,7 @@ use std::{
     collections::{HashMap, VecDeque},
 };
 use vswap_host::thp_4k::{
-    order::{bits_of, estimate, fill, next_bit, park, retire, turn, Member, Seat, Turn},
+    order::{bits_of, estimate, fill, next_bit, park, retire, turn, MemberOps, Seat, Turn},
     record::{Kept, Pattern, Record},
 };
 
@@ -24,8 +24,8 @@ struct Alone {
     seat: Cell<Seat<u32>>,
 }
 
-impl Member for Alone {
-    type Ring = u32;
+impl MemberOps for Alone {
+    type RingId = u32;
 
     fn bits(&self) -> u64 {
         self.bits.get()
@@ -53,8 +53,8 @@ impl Member for Alone {
 /// A member that gets a bit while the hand parks it, from a store that has not seen the free seat.
 struct Raced(Alone);
 
-impl Member for Raced {
-    type Ring = u32;
+impl MemberOps for Raced {
+    type RingId = u32;
 
     fn bits(&self) -> u64 {
         self.0.bits()

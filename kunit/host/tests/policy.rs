@@ -14,7 +14,7 @@ use vswap_host::policy::*;
 #[derive(Clone, Debug)]
 struct Facts {
     near: u32,
-    limits: Limits,
+    limits: OrderLimits,
     any_slow: bool,
     uniform: u32,
     asked: (u32, u32, u32, u32),
@@ -36,7 +36,7 @@ impl Inquiry for Facts {
         self.uniform.min(max)
     }
 
-    fn limits(&mut self) -> Limits {
+    fn limits(&mut self) -> OrderLimits {
         self.asked.3 += 1;
         self.limits
     }
@@ -46,7 +46,7 @@ fn facts() -> impl Strategy<Value = Facts> {
     (0..=NEAR, 0u32..=9, any::<bool>(), 0u32..=12).prop_map(|(near, most, any_slow, uniform)| {
         Facts {
             near,
-            limits: Limits {
+            limits: OrderLimits {
                 least: most / 2,
                 most,
             },
@@ -57,10 +57,10 @@ fn facts() -> impl Strategy<Value = Facts> {
     })
 }
 
-fn used() -> impl Strategy<Value = Option<Used>> {
+fn used() -> impl Strategy<Value = Option<UsedPages>> {
     prop_oneof![
         Just(None),
-        (0u32..=16, 0u32..=16).prop_map(|(touched, sampled)| Some(Used { touched, sampled })),
+        (0u32..=16, 0u32..=16).prop_map(|(touched, sampled)| Some(UsedPages { touched, sampled })),
     ]
 }
 
@@ -68,7 +68,7 @@ fn evidence() -> impl Strategy<Value = Evidence> {
     let hint = prop_oneof![Just(Hint::None), Just(Hint::Sequential), Just(Hint::Random)];
     let source = prop_oneof![Just(Source::Memory), Just(Source::Fast), Just(Source::Slow)];
     // Any bits, and pages near that of the record. Otherwise there would hardly be a sequence.
-    let record = any::<u64>().prop_map(Record::decode);
+    let record = any::<u64>().prop_map(FaultHistory::decode);
     let page = (any::<bool>(), -20i64..20, any::<u64>());
     (
         record,
@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn stays_within_bounds(evidence in evidence(), mut facts in facts()) {
         let plan = plan(&evidence, &mut facts);
-        if let How::Large(order) = plan.how {
+        if let PlanKind::Large(order) = plan.how {
             prop_assert!(order >= 1);
             prop_assert!(evidence.large && order <= facts.limits.most);
             prop_assert!(evidence.source == Source::Fast && !evidence.zswap ||
@@ -123,14 +123,14 @@ proptest! {
             prop_assert!(evidence.source != Source::Slow);
         }
         // A page in memory is read with readahead only if neighbours may be on a slow device.
-        if plan.how == How::ReadAhead && evidence.source == Source::Memory && evidence.bypass {
+        if plan.how == PlanKind::ReadAhead && evidence.source == Source::Memory && evidence.bypass {
             prop_assert!(facts.any_slow && plan.record.is_adjacent());
         }
         if evidence.source == Source::Slow {
-            prop_assert_eq!(plan.how, How::ReadAhead);
+            prop_assert_eq!(plan.how, PlanKind::ReadAhead);
         }
         if evidence.source == Source::Fast {
-            prop_assert!(plan.how != How::ReadAhead);
+            prop_assert!(plan.how != PlanKind::ReadAhead);
         }
         prop_assert!(facts.asked.0 <= 1 && facts.asked.1 <= 1 && facts.asked.2 <= 1 && facts.asked.3 <= 1);
         prop_assert!(plan.record.cap() <= MAX_ORDER);
@@ -142,15 +142,15 @@ proptest! {
     fn fast_devices_are_c_s(evidence in evidence(), mut facts in facts()) {
         let evidence = Evidence { source: Source::Fast, large: true, zswap: false, ..evidence };
         let plan = plan(&evidence, &mut facts);
-        prop_assert_eq!(plan.why, Why::Fast);
+        prop_assert_eq!(plan.why, PlanReason::Fast);
         prop_assert_eq!(plan.how, match facts.limits.most {
-            0 => How::Single,
-            most => How::Large(most),
+            0 => PlanKind::Single,
+            most => PlanKind::Large(most),
         });
         prop_assert_eq!(facts.asked, (0, 0, 0, 1));
         // With zswap, the device alone does not decide.
         let other = with_zswap(evidence, &facts);
-        prop_assert!(other.why != Why::Fast);
+        prop_assert!(other.why != PlanReason::Fast);
     }
 
     /// More evidence never makes a folio smaller.
@@ -158,7 +158,7 @@ proptest! {
     fn is_monotone(evidence in evidence(), facts in facts()) {
         let order = |evidence: &Evidence, facts: &Facts| {
             match plan(evidence, &mut facts.clone()).how {
-                How::Large(order) => order,
+                PlanKind::Large(order) => order,
                 _ => 0,
             }
         };
@@ -173,7 +173,7 @@ proptest! {
         }
         let wider = Facts { uniform: facts.uniform + 1, ..facts.clone() };
         prop_assert!(order(&evidence, &wider) >= before);
-        let limits = Limits { most: facts.limits.most + 1, ..facts.limits };
+        let limits = OrderLimits { most: facts.limits.most + 1, ..facts.limits };
         let larger = Facts { limits, ..facts.clone() };
         prop_assert!(order(&evidence, &larger) >= before);
     }
@@ -188,7 +188,7 @@ proptest! {
             used: None,
             ..evidence
         };
-        let limits = Limits { least: facts.limits.least.max(least), ..facts.limits };
+        let limits = OrderLimits { least: facts.limits.least.max(least), ..facts.limits };
         let mut facts = Facts { any_slow: false, limits, ..facts };
         let near = facts.near;
         // If a page behind this one is in memory, no range that includes it is all swapped out.
@@ -200,11 +200,11 @@ proptest! {
         let short = alone(evidence.record, evidence.page, evidence.hint, least, |_| near);
         if let Some((why, record)) = short {
             let plan = plan(&evidence, &mut facts);
-            prop_assert_eq!((plan.how, plan.record), (How::Single, record));
+            prop_assert_eq!((plan.how, plan.record), (PlanKind::Single, record));
             // `alone()` may say `Far` without looking where `plan()` looks and finds another
             // reason.
-            prop_assert!(plan.why == why || why == Why::Far &&
-                         matches!(plan.why, Why::Mixed | Why::Small));
+            prop_assert!(plan.why == why || why == PlanReason::Far &&
+                         matches!(plan.why, PlanReason::Mixed | PlanReason::Small));
         }
     }
 
@@ -228,12 +228,12 @@ proptest! {
                 Shortcut::Device => prop_assert!(!evidence.zswap && source != Source::Slow),
                 Shortcut::Slow => {
                     prop_assert!(own);
-                    prop_assert_eq!((plan.how, plan.why), (How::ReadAhead, Why::Slow));
+                    prop_assert_eq!((plan.how, plan.why), (PlanKind::ReadAhead, PlanReason::Slow));
                 }
                 // A fault in the memory of another task records nothing.
                 Shortcut::ReadAhead => {
                     prop_assert!(!own);
-                    prop_assert_eq!(plan.how, How::ReadAhead);
+                    prop_assert_eq!(plan.how, PlanKind::ReadAhead);
                 }
                 Shortcut::Single => prop_assert!(!own && source != Source::Slow),
                 // No neighbour is on a slow device, so alone() can tell.
@@ -326,7 +326,7 @@ fn hints() -> impl Strategy<Value = Hint> {
 fn faults() -> impl Strategy<Value = (Model, Fault)> {
     let source = prop_oneof![Just(Source::Memory), Just(Source::Fast), Just(Source::Slow)];
     // The smallest order may be above the largest.
-    let limits = (0..=4u32, 0..=16u32).prop_map(|(least, most)| Limits { least, most });
+    let limits = (0..=4u32, 0..=16u32).prop_map(|(least, most)| OrderLimits { least, most });
     (
         records_and_pages(),
         hints(),
@@ -387,7 +387,7 @@ impl Inquiry for Noting<'_> {
         self.fault.uniform
     }
 
-    fn limits(&mut self) -> Limits {
+    fn limits(&mut self) -> OrderLimits {
         self.fault.limits
     }
 }
@@ -398,7 +398,7 @@ proptest! {
     /// Each field of a record is where the picture has it.
     #[test]
     fn records_are_as_pictured(model in records(), page: u64) {
-        let record = Record::decode(model.pack());
+        let record = FaultHistory::decode(model.pack());
         prop_assert_eq!(record.encode(), model.pack());
         prop_assert_eq!(Model::unpack(model.pack()), model);
         prop_assert_eq!(record.cap(), model.cap);
@@ -412,14 +412,14 @@ proptest! {
     /// A fault has a direction if it is in the last folio of a sequence.
     #[test]
     fn directions_are_the_model_s((model, page) in records_and_pages()) {
-        let record = Record::decode(model.pack());
+        let record = FaultHistory::decode(model.pack());
         prop_assert_eq!(record.direction(page), model.direction(page));
     }
 
     /// A jump is a fault elsewhere, which judges no folio and is part of no sequence.
     #[test]
     fn jumps_are_faults_elsewhere((model, page) in records_and_pages()) {
-        let record = Record::decode(model.pack());
+        let record = FaultHistory::decode(model.pack());
         let jumps = !model.probe && model.place(page) == Place::Elsewhere;
         let next = record.next(page, None, Hint::None);
         prop_assert_eq!(record.jump(page), jumps.then_some(next));
@@ -429,7 +429,7 @@ proptest! {
     /// The record after a fault is that of the model.
     #[test]
     fn records_go_on_as_the_model_does((model, page) in records_and_pages(), used in used(), hint in hints()) {
-        let next = Record::decode(model.pack()).next(page, used, hint);
+        let next = FaultHistory::decode(model.pack()).next(page, used, hint);
         let wanted = model.next(page, used, hint);
         prop_assert_eq!(Model::unpack(next.encode()), wanted);
     }
@@ -439,7 +439,7 @@ proptest! {
     fn folios_settle_as_in_the_model(model in records(), first: u64, fourth: bool, order in 0..=20u32) {
         // Often a folio that is sampled.
         let first = if fourth { first & (!0 << (order.min(15) + 2)) } else { first };
-        let settled = Record::decode(model.pack()).settle(first, order);
+        let settled = FaultHistory::decode(model.pack()).settle(first, order);
         prop_assert_eq!(Model::unpack(settled.encode()), model.settle(first, order));
     }
 
@@ -448,7 +448,7 @@ proptest! {
     fn plans_are_the_model_s((model, fault) in faults(), used in used()) {
         let evidence = Evidence {
             page: fault.page,
-            record: Record::decode(model.pack()),
+            record: FaultHistory::decode(model.pack()),
             used,
             hint: fault.hint,
             source: fault.source,
@@ -476,7 +476,7 @@ proptest! {
                             aligned: bool, near in 0..=NEAR + 1) {
         let page = if aligned { page & (!0 << least) } else { page };
         let mut looked = None;
-        let got = alone(Record::decode(model.pack()), page, hint, least, |down| {
+        let got = alone(FaultHistory::decode(model.pack()), page, hint, least, |down| {
             assert_eq!(looked.replace(down), None);
             near
         });
@@ -495,7 +495,7 @@ proptest! {
         };
         let page = i128::from(page) % PAGES;
         let next = |model: Model, page: i128| {
-            let next = Record::decode(model.pack()).next(page as u64, used, hint);
+            let next = FaultHistory::decode(model.pack()).next(page as u64, used, hint);
             let next = Model::unpack(next.encode());
             Model { down: next.run > 0 && next.down, ..next }
         };
@@ -511,7 +511,7 @@ proptest! {
         // Half of the histories never change direction.
         let steps = steps.iter().map(|step| if steady { step.abs() } else { *step });
         let mut page = 1000u64;
-        let mut record = Record::decode(0).next(page, None, Hint::None);
+        let mut record = FaultHistory::decode(0).next(page, None, Hint::None);
         let mut history = Vec::new();
         for step in steps {
             page = page.wrapping_add_signed(step);
@@ -554,7 +554,7 @@ fn quarters_are_the_borders() {
             5..=11 => Outcome::Part,
             _ => Outcome::Full,
         };
-        let used = Used {
+        let used = UsedPages {
             touched,
             sampled: 16,
         };
@@ -571,7 +571,11 @@ fn large_numbers_are_judged() {
         (1 << 28, Outcome::Waste),
     ] {
         let sampled = 1 << 30;
-        assert_eq!(Used { touched, sampled }.outcome(), wanted, "{touched}");
+        assert_eq!(
+            UsedPages { touched, sampled }.outcome(),
+            wanted,
+            "{touched}"
+        );
     }
 }
 
@@ -604,9 +608,9 @@ fn the_model_knows_its_places() {
 
 /// A mapping whose pages are all in zswap. The offset of a page is its number.
 struct Mapping {
-    record: Record,
+    record: FaultHistory,
     mapped: Vec<Option<bool>>,
-    limits: Limits,
+    limits: OrderLimits,
     hint: Hint,
     faults: usize,
     loaded: usize,
@@ -616,9 +620,9 @@ struct Mapping {
 impl Mapping {
     fn new(pages: usize) -> Self {
         Self {
-            record: Record::default(),
+            record: FaultHistory::default(),
             mapped: vec![None; pages],
-            limits: Limits { least: 2, most: 8 },
+            limits: OrderLimits { least: 2, most: 8 },
             hint: Hint::None,
             faults: 0,
             loaded: 0,
@@ -641,7 +645,7 @@ impl Mapping {
             page: page as u64,
             record: self.record,
             used: self.record.probe().and_then(|(first, nr)| {
-                self.used(first, nr).map(|touched| Used {
+                self.used(first, nr).map(|touched| UsedPages {
                     touched,
                     sampled: nr as u32,
                 })
@@ -653,8 +657,8 @@ impl Mapping {
             bypass: true,
             zswap: true,
         };
-        struct Look<'a>(&'a Mapping, usize);
-        impl Inquiry for Look<'_> {
+        struct Lookups<'a>(&'a Mapping, usize);
+        impl Inquiry for Lookups<'_> {
             fn near(&mut self, down: bool) -> u32 {
                 let first = if down {
                     self.1 as u64 + 1
@@ -670,7 +674,7 @@ impl Mapping {
             fn any_slow(&mut self) -> bool {
                 false
             }
-            fn limits(&mut self) -> Limits {
+            fn limits(&mut self) -> OrderLimits {
                 self.0.limits
             }
             fn uniform(&mut self, max: u32) -> u32 {
@@ -679,11 +683,11 @@ impl Mapping {
                 })
             }
         }
-        let plan = plan(&evidence, &mut Look(self, page));
+        let plan = plan(&evidence, &mut Lookups(self, page));
         self.record = plan.record;
         let order = match plan.how {
             // C tries the sizes that are enabled, up to the one that was planned.
-            How::Large(order) if order >= self.limits.least => order,
+            PlanKind::Large(order) if order >= self.limits.least => order,
             _ => 0,
         };
         let first = page >> order << order;
@@ -749,7 +753,7 @@ fn a_wrong_hint_is_noticed() {
 fn waste_does_not_last_for_ever() {
     // Only one size is enabled, so waste disables large folios. They must come back.
     let mut mapping = Mapping::new(8192);
-    mapping.limits = Limits { least: 4, most: 4 };
+    mapping.limits = OrderLimits { least: 4, most: 4 };
     mapping.hint = Hint::Sequential;
     (0..4096).step_by(64).for_each(|page| mapping.touch(page));
     mapping.hint = Hint::None;

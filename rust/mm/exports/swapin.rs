@@ -10,28 +10,28 @@
 use crate::{
     exports::vswap::tell,
     ffi::{
-        call::Out,
+        call::OutPtr,
         fault::{
             Fault,
-            Kept,
+            HistoryCell,
             Vma, //
         },
         folio::{
+            EmptyFolio,
             HeldEntry,
             SwapEntry,
-            SwapFolio,
-            UnreadFolio, //
+            SwapFolio, //
         },
         trace,
         vswap::{
             ClaimedFolio,
-            NewSwap, //
+            UncachedFolio, //
         }, //
     },
     swapin::{
         locate::{
             self,
-            Place, //
+            DataLocation, //
         },
         plan::{
             self,
@@ -40,7 +40,7 @@ use crate::{
     },
     vswap::cluster::{
         swap_cache,
-        AtHand, //
+        ClaimSource, //
     },
     zswap::load, //
 };
@@ -76,7 +76,7 @@ c_exports! {
             entry,
             order,
             index: index as u64,
-            record: Kept::of(inode),
+            record: HistoryCell::of(inode),
             hint: vma.hint(),
             armed,
         };
@@ -93,13 +93,13 @@ c_exports! {
         order: u32 = c_uint
     ) {
         let offset = SwapEntry::from_raw(entry).offset();
-        plan::came_in(Kept::of(owner), page, offset, order);
+        plan::came_in(HistoryCell::of(owner), page, offset, order);
     }
 
     /// Records that a fault has mapped a page that it did not have to read, because the page was
     /// in the swap cache.
     fn vswap_rs_swapin_hit(owner: *const c_void = *const c_void, page: usize = c_ulong) {
-        plan::found_cached(Kept::of(owner), page as u64);
+        plan::found_cached(HistoryCell::of(owner), page as u64);
     }
 
     /// Returns true if the last large folio in the history of `owner` begins at page `first`, and
@@ -108,7 +108,7 @@ c_exports! {
         owner: *const c_void = *const c_void,
         first: usize = c_ulong
     ) -> bool {
-        matches!(Kept::of(owner).get().probe(), Some((page, _)) if page == first as u64)
+        matches!(HistoryCell::of(owner).get().probe(), Some((page, _)) if page == first as u64)
     }
 
     /// Returns how many neighbours of its page a fault may map: see [`plan::neighbours`]. `armed`
@@ -123,7 +123,7 @@ c_exports! {
     /// Returns true if no device has the data of an entry: the page is in zswap, all zeros, only
     /// in the swap cache, or lost.
     fn vswap_rs_in_memory(entry: HeldEntry<'_> = bindings::swp_entry_t) -> bool {
-        Place::of(entry).is_memory()
+        DataLocation::of(entry).is_memory()
     }
 
     /// Returns true if readahead must skip a neighbour: no device has its data, and the policy and
@@ -159,25 +159,25 @@ c_exports! {
     /// the page can be read, or `VSWAP_CLAIM_NONE` if the folio was not added. Does not count the
     /// folio in the statistics of the swap cache.
     fn vswap_rs_swapin_claim(
-        folio: Option<NewSwap<'_>> = *mut bindings::folio,
+        folio: Option<UncachedFolio<'_>> = *mut bindings::folio,
         offset: usize = c_ulong,
-        shadowp: Out<'_, *mut c_void> = *mut *mut c_void,
-        memcg_id: Out<'_, c_ushort> = *mut c_ushort
+        shadowp: OutPtr<'_, *mut c_void> = *mut *mut c_void,
+        memcg_id: OutPtr<'_, c_ushort> = *mut c_ushort
     ) -> bindings::vswap_claim {
         let Some((found, held)) = folio.and_then(|folio| swap_cache::claim(offset, folio)) else {
             return bindings::vswap_claim_VSWAP_CLAIM_NONE;
         };
         tell(Ok(found), shadowp, memcg_id);
         match held {
-            AtHand::Zeros => bindings::vswap_claim_VSWAP_CLAIM_ZEROS,
-            AtHand::Zswap => bindings::vswap_claim_VSWAP_CLAIM_ZSWAP,
-            AtHand::Device => bindings::vswap_claim_VSWAP_CLAIM_DEVICE,
+            ClaimSource::Zeros => bindings::vswap_claim_VSWAP_CLAIM_ZEROS,
+            ClaimSource::Zswap => bindings::vswap_claim_VSWAP_CLAIM_ZSWAP,
+            ClaimSource::Device => bindings::vswap_claim_VSWAP_CLAIM_DEVICE,
         }
     }
 
     /// Reads a claimed folio from zswap, which does not free its copy. Marks the folio uptodate if
     /// the read succeeds, and leaves it locked.
-    fn vswap_rs_swapin_load(folio: Option<UnreadFolio<'_>> = *mut bindings::folio) {
+    fn vswap_rs_swapin_load(folio: Option<EmptyFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             let entry = folio.lend().first_slot().entry();
             // After an error, the folio is not uptodate, which the fault takes for an I/O error.

@@ -8,14 +8,14 @@
 use crate::{
     ffi::{
         call::{
-            Out,
+            OutPtr,
             Present, //
         },
-        cluster::Setup,
+        cluster::ModeLock,
         device::{
             self,
-            Leaving,
-            Left, //
+            LeavingDevice,
+            UnusedDevice, //
         },
         folio::{
             FolioRef,
@@ -28,13 +28,13 @@ use crate::{
             RcuMemcg, //
         },
         vswap::{
+            AddedFolio,
             CountsFrom,
             CountsNr,
-            Entered,
             LeavingFolio,
-            NewSwap,
-            ReplacedFolio,
+            OldFolio,
             Replacement,
+            UncachedFolio,
             Uncharge, //
         }, //
     },
@@ -47,14 +47,14 @@ use crate::{
             LockedCluster, //
         },
         cluster_list::{
-            Kind,
-            Lists,
-            Local, //
+            ClusterKind,
+            ListsGuard,
+            LocalGuard, //
         },
         device_slot,
         directory::Directory,
+        idle_slots,
         mode,
-        scatter,
         slot,
         slot_alloc,
         stats,
@@ -106,7 +106,7 @@ c_exports! {
     /// physical entries.
     ///
     /// The caller has locked the folio, which is uptodate, and of an order that fits in a cluster.
-    fn vswap_alloc_folio(folio: Option<NewSwap<'_>> = *mut bindings::folio) -> c_int {
+    fn vswap_alloc_folio(folio: Option<UncachedFolio<'_>> = *mut bindings::folio) -> c_int {
         let Some(folio) = folio else {
             return EINVAL.to_errno();
         };
@@ -135,11 +135,11 @@ c_exports! {
 }
 
 /// Converts the result of an allocation to the return value for C. Returns 0 only for an
-/// [`Entered`], which proves that the folio is in the swap cache.
+/// [`AddedFolio`], which proves that the folio is in the swap cache.
 #[inline]
-fn entered(new: Result<Entered<'_>>) -> c_int {
+fn entered(new: Result<AddedFolio<'_>>) -> c_int {
     match new {
-        Ok(Entered { .. }) => 0,
+        Ok(AddedFolio { .. }) => 0,
         Err(error) => error.to_errno(),
     }
 }
@@ -147,7 +147,7 @@ fn entered(new: Result<Entered<'_>>) -> c_int {
 /// Allocates virtual slots and device slots for a folio that zswap does not accept, or for whose
 /// cgroup memory.zswap.max is reached. Out of line, to keep the path to zswap short.
 #[inline(never)]
-fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
+fn alloc_on_device(folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
     // A folio that may not be written to a device gets no device slots, even if zswap refuses it.
     // Queue the shrink worker to make room in zswap, even if no device has a free slot: it can
     // write back pages of physical entries, which have device slots already.
@@ -189,7 +189,7 @@ fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
 /// a device, `EDQUOT` if memory.swap.max of its cgroup or of an ancestor would be exceeded, and
 /// otherwise `EAGAIN`. Counts `EDQUOT` in memory.swap.events.
 #[cold]
-fn refused(folio: NewSwap<'_>) -> Error {
+fn refused(folio: UncachedFolio<'_>) -> Error {
     if !folio.may_be_written() {
         ENOMEM
     } else if folio.with_memcg(|memcg| capacity::nowhere_to_go(memcg, folio.nr_pages())) {
@@ -251,10 +251,10 @@ c_exports! {
     /// The caller is swapoff, which has begun to turn the device off: no more slots of the device
     /// are allocated, and no more clusters are bound to it. The type is not that of virtual
     /// entries.
-    fn vswap_rs_unuse(leaving: Leaving<'_> = c_uint) -> c_int {
-        // swapoff frees the device if this returns 0. `Left` is the proof that it may.
+    fn vswap_rs_unuse(leaving: LeavingDevice<'_> = c_uint) -> c_int {
+        // swapoff frees the device if this returns 0. `UnusedDevice` is the proof that it may.
         match swapoff::unuse(leaving) {
-            Ok(Left { .. }) => 0,
+            Ok(UnusedDevice { .. }) => 0,
             Err(error) => error.to_errno(),
         }
     }
@@ -265,7 +265,7 @@ c_exports! {
 /// were made available. May sleep.
 #[export]
 extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
-    scatter::make_room(u8::try_from(ty).ok())
+    idle_slots::make_room(u8::try_from(ty).ok())
 }
 
 /// Tries to remove folios from the swap cache whose slots have the swap count 0, in clusters that
@@ -273,7 +273,7 @@ extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
 /// slots become idle. Does not wait for a folio lock. May sleep.
 #[export]
 extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
-    scatter::reclaim_cached(ty as u8);
+    idle_slots::reclaim_cached(ty as u8);
 }
 
 /// Returns the first slot at or after `from` of virtual cluster `owner` that has data on the
@@ -375,8 +375,8 @@ c_exports! {
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         ci_off: u32 = c_uint,
         nr: usize = c_ulong,
-        shadowp: Out<'_, *mut c_void> = *mut *mut c_void,
-        memcg_id: Out<'_, c_ushort> = *mut c_ushort
+        shadowp: OutPtr<'_, *mut c_void> = *mut *mut c_void,
+        memcg_id: OutPtr<'_, c_ushort> = *mut c_ushort
     ) -> c_int {
         let Present(cluster) = cluster;
         if nr != 1 {
@@ -394,8 +394,8 @@ fn cache_add_check_large(
     cluster: LockedCluster<'_>,
     ci_off: u32,
     nr: u32,
-    shadowp: Out<'_, *mut c_void>,
-    memcg_id: Out<'_, c_ushort>,
+    shadowp: OutPtr<'_, *mut c_void>,
+    memcg_id: OutPtr<'_, c_ushort>,
 ) -> c_int {
     let found = swap_cache::may_add(&cluster, ci_off, nr, memcg_id.is_some());
     tell(found, shadowp, memcg_id)
@@ -406,8 +406,8 @@ fn cache_add_check_large(
 #[inline]
 pub(crate) fn tell(
     found: Result<swap_cache::Addable>,
-    shadowp: Out<'_, *mut c_void>,
-    memcg_id: Out<'_, c_ushort>,
+    shadowp: OutPtr<'_, *mut c_void>,
+    memcg_id: OutPtr<'_, c_ushort>,
 ) -> c_int {
     let found = match found {
         Ok(found) => found,
@@ -439,7 +439,7 @@ c_exports! {
     /// the slots.
     fn vswap_cache_add(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
-        folio: Present<NewSwap<'_>> = *mut bindings::folio,
+        folio: Present<UncachedFolio<'_>> = *mut bindings::folio,
         entry: SwapEntry = bindings::swp_entry_t
     ) {
         let (Present(mut cluster), Present(folio)) = (cluster, folio);
@@ -476,7 +476,7 @@ c_exports! {
     /// holds `ci->lock`.
     fn vswap_cache_replace(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
-        old: Present<ReplacedFolio<'_>> = *mut bindings::folio,
+        old: Present<OldFolio<'_>> = *mut bindings::folio,
         new: Present<Replacement<'_>> = *mut bindings::folio
     ) {
         let (Present(mut cluster), Present(old), Present(new)) = (cluster, old, new);
@@ -516,7 +516,7 @@ c_exports! {
     fn vswap_zero_batch(
         offset: usize = c_ulong,
         max_nr: i32 = c_int,
-        is_zero: Out<'_, bool> = *mut bool
+        is_zero: OutPtr<'_, bool> = *mut bool
     ) -> c_int {
         let (nr, zero) = backing::zero_batch(offset, max_nr as u32);
         if let Some(place) = is_zero {
@@ -535,20 +535,20 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
 c_exports! {
     /// Turns vswap off if `on` is 0, and on otherwise. Returns 0 or a negative error number. May
     /// sleep.
-    fn vswap_rs_switch(on: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
+    fn vswap_rs_switch(on: usize = c_ulong) given(setup: ModeLock<'_>) -> c_int {
         from_result(|| mode::switch(&setup, on != 0).map(|()| 0))
     }
 
     /// Turns vswap off, and swaps in all pages that have virtual entries: see [`mode::drain`].
     /// Returns 0 or a negative error number. Sleeps.
-    fn vswap_rs_drain(_unused: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
+    fn vswap_rs_drain(_unused: usize = c_ulong) given(setup: ModeLock<'_>) -> c_int {
         from_result(|| mode::drain(&setup).map(|()| 0))
     }
 
     /// Sets the maximum number of slots, rounded down to whole clusters. Sets vswap up first,
     /// because the size of the directory is a second limit. Returns 0 or a negative error number.
     /// May sleep.
-    fn vswap_rs_set_max(max_slots: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
+    fn vswap_rs_set_max(max_slots: usize = c_ulong) given(setup: ModeLock<'_>) -> c_int {
         from_result(|| {
             mode::set_up(&setup)?;
             capacity::set_max_slots(max_slots);
@@ -592,7 +592,7 @@ c_exports! {
     }
 
     /// Counts slots, clusters and their memory, for sysfs.
-    fn vswap_rs_stats(stats: Out<'_, bindings::vswap_stats> = *mut bindings::vswap_stats) {
+    fn vswap_rs_stats(stats: OutPtr<'_, bindings::vswap_stats> = *mut bindings::vswap_stats) {
         if let Some(place) = stats {
             place.write(stats::collect());
         }
@@ -603,7 +603,7 @@ c_exports! {
 /// has free slots for a folio of `order`. Takes no lock, so the answer may be stale.
 #[export]
 extern "C" fn vswap_has_partial(ty: c_uint, order: c_uint) -> bool {
-    Lists::of(Some(ty as u8)).is_some_and(|lists| lists.have_room(order))
+    ListsGuard::of(Some(ty as u8)).is_some_and(|lists| lists.have_room(order))
 }
 
 /// Returns the current clusters of an offline CPU to the lists of clusters, so that other CPUs can
@@ -611,8 +611,8 @@ extern "C" fn vswap_has_partial(ty: c_uint, order: c_uint) -> bool {
 #[export]
 extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
-        for kind in [Kind::Unbound, Kind::Bound] {
-            if let Some(cluster) = Local::take_away(cpu, order, kind) {
+        for kind in [ClusterKind::Unbound, ClusterKind::Bound] {
+            if let Some(cluster) = LocalGuard::take_away(cpu, order, kind) {
                 slot_alloc::give_up(cluster, cpu, order, kind);
             }
         }

@@ -19,7 +19,7 @@ use crate::{
         },
         memcg::Cursor,
         params::{
-            Compressor,
+            CompressorParam,
             CompressorWrite,
             ShrinkControl, //
         }, //
@@ -40,7 +40,7 @@ use crate::{
         setup,
         shrink,
         store,
-        table::LockedTable, //
+        table::LockedCi, //
     }, //
 };
 use core::ffi::CStr;
@@ -83,7 +83,7 @@ c_exports! {
     /// caller either frees the slots next, while their memory cgroup ids are still recorded, or
     /// has locked the folio that the swap cache has for them. No I/O uses their device slots.
     fn __zswap_free_slots(
-        table: Option<LockedTable<'_>> = *mut bindings::swap_cluster_info,
+        table: Option<LockedCi<'_>> = *mut bindings::swap_cluster_info,
         entry: SwapEntry = bindings::swp_entry_t,
         nr: u32 = c_uint
     ) {
@@ -118,10 +118,11 @@ c_exports! {
     /// Returns `-ENODEV` if the write must fail, because the initialization has failed.
     ///
     /// The caller is a writer of the parameter and holds `kernel_param_lock()`, so there is no
-    /// other writer and no reader. It holds `zswap_init_lock`, so there is no other `Compressor`.
+    /// other writer and no reader. It holds `zswap_init_lock`, so there is no other
+    /// `CompressorParam`.
     fn zswap_rs_compressor_check(
         name: &CStr = *const c_char
-    ) given(compressor: Compressor<'_>) -> c_int {
+    ) given(compressor: CompressorParam<'_>) -> c_int {
         match setup::check_compressor(compressor.name() == name) {
             NameChange::Note => EAGAIN.to_errno(),
             NameChange::Keep => 0,
@@ -133,7 +134,7 @@ c_exports! {
     /// Switches to another compressor, and sets the parameter. Returns 0, `-ENOENT` if the
     /// compressor does not exist, or another error. May sleep. The caller is a writer of the
     /// parameter, so there is no other writer and no reader. zswap is initialized, so there is no
-    /// `Compressor`.
+    /// `CompressorParam`.
     fn zswap_rs_compressor_switch(
         name: &CStr = *const c_char,
         kp: CompressorWrite<'_> = *const bindings::kernel_param
@@ -144,11 +145,11 @@ c_exports! {
     /// Initializes zswap at boot. The caller calls this once, and not after
     /// [`zswap_rs_may_enable`] has initialized zswap.
     ///
-    /// The caller holds `zswap_init_lock`, so there is no other `Compressor`, and no writer
+    /// The caller holds `zswap_init_lock`, so there is no other `CompressorParam`, and no writer
     /// changes the compressor parameter before zswap is initialized. There are no readers of an
     /// allocated name: either the caller is a writer of a parameter, or no write has changed the
     /// compressor parameter since the command line was parsed, so that its name was not allocated.
-    fn zswap_rs_setup() given(compressor: Compressor<'_>) -> c_int {
+    fn zswap_rs_setup() given(compressor: CompressorParam<'_>) -> c_int {
         let mut compressor = compressor;
         from_result(|| {
             setup::initialize(&mut compressor)?;
@@ -159,7 +160,7 @@ c_exports! {
     /// Returns 0 if zswap can be enabled, or `-ENODEV` if its initialization failed or it has no
     /// pool. Initializes zswap first if that was not tried before. The caller is a writer of a
     /// parameter, and holds `zswap_init_lock`.
-    fn zswap_rs_may_enable() given(compressor: Compressor<'_>) -> c_int {
+    fn zswap_rs_may_enable() given(compressor: CompressorParam<'_>) -> c_int {
         let mut compressor = compressor;
         from_result(|| {
             setup::may_enable(&mut compressor)?;

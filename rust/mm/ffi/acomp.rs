@@ -104,8 +104,9 @@ to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 struct Request(NonNull<bindings::acomp_req>);
 
 c_owned! {
-    // C requires that the request of a transform is freed first. It is: in `State`, because fields
-    // are dropped in order, and if `Context::new()` fails, because locals are dropped in reverse.
+    // C requires that the request of a transform is freed first. It is: in `ContextState`, because
+    // fields are dropped in order, and if `Context::new()` fails, because locals are dropped in
+    // reverse.
     fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
     fn drop(Request: bindings::acomp_req) = zswap_acomp_request_free;
 }
@@ -124,7 +125,7 @@ fn alloc_on<T>(node: NumaNode) -> Result<KBox<MaybeUninit<T>>> {
 /// # Invariants
 ///
 /// The request is for the transform. Its completion is `done` of the context that has this state.
-struct State {
+struct ContextState {
     // Declared first, so that it is dropped before its transform.
     request: Request,
     _transform: Transform,
@@ -140,7 +141,7 @@ struct Context {
     #[pin]
     done: Opaque<bindings::crypto_wait>,
     #[pin]
-    state: Mutex<State>,
+    state: Mutex<ContextState>,
 }
 
 impl Context {
@@ -158,7 +159,7 @@ impl Context {
             // context is dropped, because `IdleRequest::run()` waits for its end.
             done <- Opaque::ffi_init(|done| unsafe { bindings::zswap_acomp_init_wait(req, done) }),
             // INVARIANT: The request was just made for the transform, and uses `done`.
-            state <- new_mutex!(State {
+            state <- new_mutex!(ContextState {
                 request,
                 _transform: transform,
                 output,
@@ -236,9 +237,9 @@ to_c!(&SwapPage<'_> => *mut bindings::page = |this| this.as_ptr());
 to_c!(&EmptyPage<'_> => *mut bindings::page = |this| this.as_ptr());
 
 /// A scatterlist of one entry. It is uninitialized until a `describe` method fills it.
-struct List(Opaque<bindings::scatterlist>);
+struct ScatterList(Opaque<bindings::scatterlist>);
 
-impl List {
+impl ScatterList {
     #[inline]
     fn new() -> Self {
         Self(Opaque::uninit())
@@ -262,15 +263,15 @@ impl List {
 /// # Invariants
 ///
 /// `list` describes `len` bytes, which are readable during `'m`.
-struct Source<'m> {
+struct AcompSrc<'m> {
     list: *mut bindings::scatterlist,
     len: u32,
     _memory: PhantomData<&'m ()>,
 }
 
-impl<'m> Source<'m> {
+impl<'m> AcompSrc<'m> {
     #[inline]
-    fn page(list: &'m mut List, page: &'m SwapPage<'_>) -> Self {
+    fn page(list: &'m mut ScatterList, page: &'m SwapPage<'_>) -> Self {
         list.describe(page);
         // INVARIANT: The list describes the page. The page is not freed during `'m`, because its
         // folio is locked.
@@ -297,14 +298,14 @@ impl<'m> Source<'m> {
 /// # Invariants
 ///
 /// `list` describes `PAGE_LEN` bytes. During `'m` they are writable, and nothing else uses them.
-struct Target<'m> {
+struct AcompDst<'m> {
     list: *mut bindings::scatterlist,
     _memory: PhantomData<&'m mut ()>,
 }
 
-impl<'m> Target<'m> {
+impl<'m> AcompDst<'m> {
     #[inline]
-    fn page(list: &'m mut List, page: &'m EmptyPage<'_>) -> Self {
+    fn page(list: &'m mut ScatterList, page: &'m EmptyPage<'_>) -> Self {
         list.describe_empty(page);
         // INVARIANT: The list describes the page. No task uses its bytes, by the invariants of
         // `EmptyPage`.
@@ -315,7 +316,7 @@ impl<'m> Target<'m> {
     }
 
     #[inline]
-    fn buffer(list: &'m mut List, buffer: Buffer<'m>) -> Self {
+    fn buffer(list: &'m mut ScatterList, buffer: Buffer<'m>) -> Self {
         list.describe_buffer(buffer, PAGE_LEN);
         // INVARIANT: The list describes the buffer, which is as long as a page. The buffer is
         // borrowed mutably during `'m`.
@@ -348,16 +349,16 @@ impl IdleRequest<'_> {
     /// error, if any, and the length that the request reports. Only on success, that is the length
     /// of the output.
     #[inline]
-    fn run(self, operation: Operation, src: Source<'_>, dst: Target<'_>) -> (Result, u32) {
+    fn run(self, operation: Operation, src: AcompSrc<'_>, dst: AcompDst<'_>) -> (Result, u32) {
         let operation = match operation {
             Operation::Compress => bindings::crypto_acomp_compress,
             Operation::Decompress => bindings::crypto_acomp_decompress,
         };
         let (req, done) = (self.request.0.as_ptr(), self.done.get());
         // SAFETY: By the invariants of `IdleRequest`, `done` is the completion of the request, and
-        // no other task uses either. By those of `Source` and `Target`, the lists describe memory
-        // of the given lengths. C returns after the request is complete, because it waits for
-        // asynchronous drivers. So `dlen` can be read.
+        // no other task uses either. By those of `AcompSrc` and `AcompDst`, the lists describe
+        // memory of the given lengths. C returns after the request is complete, because it waits
+        // for asynchronous drivers. So `dlen` can be read.
         let (ret, len) = unsafe {
             let ret = bindings::zswap_acomp_run(
                 Some(operation),
@@ -384,7 +385,7 @@ impl IdleRequest<'_> {
 /// `done` is the completion of the context whose `state` is locked.
 #[must_use]
 pub(crate) struct LockedContext<'a> {
-    state: MutexGuard<'a, State>,
+    state: MutexGuard<'a, ContextState>,
     done: &'a Opaque<bindings::crypto_wait>,
 }
 
@@ -392,10 +393,10 @@ impl LockedContext<'_> {
     /// Returns the request, and the buffer for the output of the compressor.
     #[inline]
     fn split(&mut self) -> (IdleRequest<'_>, Buffer<'_>) {
-        let State {
+        let ContextState {
             request, output, ..
         } = &mut *self.state;
-        // INVARIANT: By the invariants of `State` and `LockedContext`, the completion of the
+        // INVARIANT: By the invariants of `ContextState` and `LockedContext`, the completion of the
         // request is `done`. No other task uses either, because the mutex is held.
         let request = IdleRequest {
             request,
@@ -409,10 +410,10 @@ impl LockedContext<'_> {
     /// compressor's error. [`Self::output`] returns the output.
     #[inline]
     pub(crate) fn compress(&mut self, page: &SwapPage<'_>) -> Result<usize> {
-        let (mut input, mut output) = (List::new(), List::new());
+        let (mut input, mut output) = (ScatterList::new(), ScatterList::new());
         let (request, buffer) = self.split();
-        let src = Source::page(&mut input, page);
-        let dst = Target::buffer(&mut output, buffer);
+        let src = AcompSrc::page(&mut input, page);
+        let dst = AcompDst::buffer(&mut output, buffer);
         let (result, len) = request.run(Operation::Compress, src, dst);
         result.map(|()| len as usize)
     }
@@ -433,10 +434,10 @@ impl LockedContext<'_> {
         mut object: Parts<'_>,
         page: &EmptyPage<'p>,
     ) -> (Result<FilledPage<'p>>, u32) {
-        let mut output = List::new();
+        let mut output = ScatterList::new();
         let (request, _) = self.split();
-        let src = Source::object(&mut object);
-        let dst = Target::page(&mut output, page);
+        let src = AcompSrc::object(&mut object);
+        let dst = AcompDst::page(&mut output, page);
         let (result, len) = request.run(Operation::Decompress, src, dst);
         let filled = match result {
             // SAFETY: The compressor has written `len` bytes, which is all of the page.

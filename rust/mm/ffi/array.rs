@@ -2,7 +2,7 @@
 
 //! An array of references that grows by chunks, and is read without a lock.
 
-use crate::ffi::cluster::Setup;
+use crate::ffi::cluster::ModeLock;
 use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
@@ -93,7 +93,7 @@ impl<T: Sync> Array<T> {
     /// Allocates the root, unless it exists. The root gets room for `max` elements, rounded up to
     /// whole chunks, and for at least one chunk. Returns `ENOMEM` if there is no memory. `_setup`
     /// proves that no other task calls this function. May sleep.
-    pub(crate) fn setup(&self, max: usize, _setup: &Setup<'_>) -> Result {
+    pub(crate) fn setup(&self, max: usize, _setup: &ModeLock<'_>) -> Result {
         if self.most() != 0 {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl<T: Sync> Array<T> {
             root.push(Element::empty(), GFP_KERNEL)?;
         }
         // INVARIANT: `root` points to `len` elements, which are not dropped. By the invariants of
-        // `Setup`, no other task stores a root. `len` is stored after `root`, with release
+        // `ModeLock`, no other task stores a root. `len` is stored after `root`, with release
         // ordering. So a reader that has loaded `len` with acquire ordering also sees `root`.
         self.root.store(ManuallyDrop::new(root).as_ptr(), Relaxed);
         self.len.store(len, Release);

@@ -255,12 +255,12 @@ impl<T: View> Refines<NonNull<T::C>> for &T {
 
 /// A counter that C also accesses: C's `atomic_long_t`.
 #[repr(transparent)]
-pub(crate) struct Counter(pub(crate) Atomic<i64>);
+pub(crate) struct AtomicLong(pub(crate) Atomic<i64>);
 
-static_assert!(size_of::<Counter>() == size_of::<bindings::atomic_long_t>());
+static_assert!(size_of::<AtomicLong>() == size_of::<bindings::atomic_long_t>());
 
 // SAFETY: The layout is that of C's structure, which C accesses atomically.
-unsafe impl View for Counter {
+unsafe impl View for AtomicLong {
     type C = bindings::atomic_long_t;
 }
 
@@ -473,7 +473,7 @@ impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Present<T> {
 
 /// A place where a Rust function writes a result for C, or `None` if C passed NULL because it does
 /// not want the result.
-pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+pub(crate) type OutPtr<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
 impl<T> FromC<NonNull<T>> for &mut MaybeUninit<T> {
     /// # Safety

@@ -3,12 +3,13 @@
 //! The memory of virtual clusters: headers with their lock and fields, swap tables, tables of
 //! memory cgroup ids, and extend tables.
 //!
-//! [`crate::vswap::cluster`] has the functions of clusters. A header keeps an [`Own`] for them,
-//! which `ci->lock` protects, and a [`Shared`], which other tasks read without the lock.
+//! [`crate::vswap::cluster`] has the functions of clusters. A header keeps a [`LockedFields`] for
+//! them, which `ci->lock` protects, and a [`SharedFields`], which other tasks read without the
+//! lock.
 //!
-//! Only this file makes a [`Guard`] or a [`LockedCluster`], so that there is none without the
-//! lock. Some functions take a key, such as [`AllocKey`]. Only the file that defines the type of
-//! the key can create one, so only that file can call the function. A key has no size.
+//! Only this file makes a [`ClusterGuard`] or a [`LockedCluster`], so that there is none without
+//! the lock. Some functions take a key, such as [`AllocKey`]. Only the file that defines the type
+//! of the key can create one, so only that file can call the function. A key has no size.
 //!
 //! C headers: [`mm/swap.h`](srctree/mm/swap.h), [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -24,14 +25,14 @@ use crate::{
     vswap::{
         cluster::{
             AllocKey,
-            CountsKey,
-            Own,
-            Shared,
+            ExtendTableKey,
+            LockedFields,
+            SharedFields,
             SwapWords, //
         },
         directory::{
-            NewCluster,
-            Number, //
+            ClusterNumber,
+            NewCluster, //
         },
         lookup,
         swap_table::{
@@ -41,7 +42,7 @@ use crate::{
     },
     warn::warn_on_once,
     zswap::table::{
-        LockedTable,
+        LockedCi,
         SLOTS, //
     }, //
 };
@@ -144,15 +145,15 @@ impl<T> TablePtr<T> {
 ///   with a `struct page`.
 /// - A set bit in `device` owns the slot with the same index of the device cluster that the
 ///   cluster is bound to. The bits and the binding change only under `ci->lock`. The device of a
-///   bound cluster is not freed, because swapoff needs [`Left`](crate::ffi::device::Left) before
-///   it frees the device.
+///   bound cluster is not freed, because swapoff needs
+///   [`UnusedDevice`](crate::ffi::device::UnusedDevice) before it frees the device.
 /// - `used` is at least the number of slots in use in the slot map. So if `used` is 0, all slots
 ///   are free.
 /// - A free slot has a null swap table word, and no backing: its backing word and its bit in
 ///   `device` are 0. Only the holder of `ci->lock` may break this rule, while it takes the slot
 ///   into use.
 ///
-/// [`Shared`] has `device` and `used`, and [`Own`] has the slot map.
+/// [`SharedFields`] has `device` and `used`, and [`LockedFields`] has the slot map.
 #[repr(C)]
 pub(crate) struct Cluster {
     // First, so that C's pointer to it is a pointer to the cluster.
@@ -163,8 +164,8 @@ pub(crate) struct Cluster {
 #[repr(C)]
 struct Rest {
     // Protected by `ci->lock`.
-    own: UnsafeCell<Own>,
-    shared: Shared,
+    own: UnsafeCell<LockedFields>,
+    shared: SharedFields,
 }
 
 static_assert!(offset_of!(Cluster, ci) == 0);
@@ -174,8 +175,8 @@ static_assert!(offset_of!(Cluster, ci) == 0);
 // `ci->lock` to access the cells, or uses RCU to read `table`.
 unsafe impl Sync for Cluster {}
 
-const _: fn(&Shared) -> &dyn Sync = |shared| shared;
-const _: fn(&Own) -> &dyn Send = |own| own;
+const _: fn(&SharedFields) -> &dyn Sync = |shared| shared;
+const _: fn(&LockedFields) -> &dyn Send = |own| own;
 
 impl FromC<NonNull<swap_cluster_info>> for &'static Cluster {
     /// # Safety
@@ -207,7 +208,7 @@ impl Cluster {
     }
 
     /// Returns the part of the header that tasks can read without the lock.
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &SharedFields {
         &self.rest.shared
     }
 
@@ -244,9 +245,9 @@ impl Cluster {
     /// Returns the virtual cluster of a table. Returns `None` if the table is that of a device
     /// cluster.
     #[inline]
-    pub(crate) fn of(table: &LockedTable<'_>) -> Option<&'static Self> {
+    pub(crate) fn of(table: &LockedCi<'_>) -> Option<&'static Self> {
         let ci = table.as_ci();
-        // SAFETY: By the invariants of `LockedTable`, the cluster is valid and locked. Only a
+        // SAFETY: By the invariants of `LockedCi`, the cluster is valid and locked. Only a
         // virtual cluster has this value in `flags`, so `ci` is the C part of one.
         unsafe {
             let is_virtual = (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8;
@@ -257,13 +258,13 @@ impl Cluster {
     /// Locks the cluster. Interrupt handlers never wait for the lock, so interrupts may
     /// stay on.
     #[inline]
-    pub(crate) fn lock(&'static self) -> Guard {
-        Guard::new(self, self.ci.lock.lock())
+    pub(crate) fn lock(&'static self) -> ClusterGuard {
+        ClusterGuard::new(self, self.ci.lock.lock())
     }
 
     /// Tries to lock the cluster. Returns `None` if it is already locked.
-    pub(crate) fn try_lock(&'static self) -> Option<Guard> {
-        Some(Guard::new(self, self.ci.lock.try_lock()?))
+    pub(crate) fn try_lock(&'static self) -> Option<ClusterGuard> {
+        Some(ClusterGuard::new(self, self.ci.lock.try_lock()?))
     }
 }
 
@@ -299,9 +300,9 @@ c_functions! {
 
 /// Access to a locked cluster.
 ///
-/// The value does not own the lock, so dropping it does not unlock. A [`Guard`] or C owns the
-/// lock. A [`Guard`] never returns a `&mut` to its value. Otherwise a caller could swap the values
-/// of two guards, and each guard would unlock the other's cluster.
+/// The value does not own the lock, so dropping it does not unlock. A [`ClusterGuard`] or C owns
+/// the lock. A [`ClusterGuard`] never returns a `&mut` to its value. Otherwise a caller could swap
+/// the values of two guards, and each guard would unlock the other's cluster.
 ///
 /// # Invariants
 ///
@@ -316,9 +317,9 @@ impl<'g> LockedCluster<'g> {
     /// Returns the virtual cluster of a table. Returns `None` if the table is that of a device
     /// cluster.
     #[inline]
-    pub(crate) fn of(table: &'g mut LockedTable<'_>) -> Option<Self> {
+    pub(crate) fn of(table: &'g mut LockedCi<'_>) -> Option<Self> {
         let cluster = Cluster::of(table)?;
-        // INVARIANT: By the invariants of `LockedTable`, which is borrowed mutably, the lock is
+        // INVARIANT: By the invariants of `LockedCi`, which is borrowed mutably, the lock is
         // held, and no `LockedCluster` is used meanwhile.
         Some(Self {
             cluster,
@@ -346,7 +347,7 @@ impl<'g> LockedCluster<'g> {
 
     /// Returns the part of the header that only a holder of the lock reads.
     #[inline]
-    pub(crate) fn own(&self) -> &Own {
+    pub(crate) fn own(&self) -> &LockedFields {
         // SAFETY: By the invariants of `LockedCluster`, the lock is held, and it protects `own`.
         // Changing `own` takes `&mut self`.
         unsafe { &*self.cluster.rest.own.get() }
@@ -354,7 +355,7 @@ impl<'g> LockedCluster<'g> {
 
     /// Returns the same part as [`Self::own`], for the file that changes it.
     #[inline]
-    pub(crate) fn own_mut(&mut self, _key: AllocKey) -> &mut Own {
+    pub(crate) fn own_mut(&mut self, _key: AllocKey) -> &mut LockedFields {
         // SAFETY: By the invariants of `LockedCluster`, the lock is held, and it protects `own`.
         // `self` is borrowed mutably, so no other reference to `own` is in use.
         unsafe { &mut *self.cluster.rest.own.get() }
@@ -380,7 +381,7 @@ impl<'g> LockedCluster<'g> {
     pub(crate) fn try_extend_count(
         &mut self,
         off: u32,
-        _key: CountsKey,
+        _key: ExtendTableKey,
         f: impl FnOnce(u32) -> Option<u32>,
     ) -> bool {
         let counts = self.cluster.ci.counts.get(self);
@@ -401,7 +402,7 @@ impl<'g> LockedCluster<'g> {
     pub(crate) fn replace_extend_table(
         &mut self,
         new: Option<ExtendTable>,
-        _key: CountsKey,
+        _key: ExtendTableKey,
     ) -> Option<ExtendTable> {
         let new = new.map_or(null_mut(), |table| ManuallyDrop::new(table).0.as_ptr());
         let old = self.cluster.ci.counts.0.replace(new.cast());
@@ -420,10 +421,10 @@ impl<'g> LockedCluster<'g> {
         self.cluster.ci.order.set(order);
     }
 
-    /// Frees the swap table and the table of cgroup ids. Returns the cluster as a [`Spare`], in
-    /// which tables can be installed again. Warns, frees nothing and returns `None` if `used` is
+    /// Frees the swap table and the table of cgroup ids. Returns the cluster as a [`SpareCluster`],
+    /// in which tables can be installed again. Warns, frees nothing and returns `None` if `used` is
     /// not 0, if the cluster has an extend table, or if it has no tables. Each of these is a bug.
-    pub(crate) fn take_tables(&mut self) -> Option<Spare> {
+    pub(crate) fn take_tables(&mut self) -> Option<SpareCluster> {
         let is_used = self.used() != 0 || self.extend_count(0).is_some();
         if warn_on_once!(is_used || self.words().is_none()) {
             return None;
@@ -439,8 +440,8 @@ impl<'g> LockedCluster<'g> {
         }
         drop(tables);
         // INVARIANT: The cluster has no tables any more. It had tables until now, so it is not on
-        // the free list, and there is no other `Spare` or `Populated` for it.
-        Some(Spare(self.cluster))
+        // the free list, and there is no other `SpareCluster` or `Populated` for it.
+        Some(SpareCluster(self.cluster))
     }
 }
 
@@ -469,9 +470,9 @@ impl Refines<NonNull<swap_cluster_info>> for LockedCluster<'_> {
 ///
 /// The value owns the lock.
 #[must_use]
-pub(crate) struct Guard(LockedCluster<'static>);
+pub(crate) struct ClusterGuard(LockedCluster<'static>);
 
-impl Guard {
+impl ClusterGuard {
     /// Takes over the lock of `cluster` from `locked`.
     // The value does not keep `locked`, so that its size is one pointer.
     #[inline]
@@ -492,7 +493,7 @@ impl Guard {
     }
 }
 
-impl Deref for Guard {
+impl Deref for ClusterGuard {
     type Target = LockedCluster<'static>;
 
     fn deref(&self) -> &LockedCluster<'static> {
@@ -500,11 +501,11 @@ impl Deref for Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for ClusterGuard {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the invariants of `Guard`, the value owns the lock, which passes to the new
-        // `SpinLockGuard`.
+        // SAFETY: By the invariants of `ClusterGuard`, the value owns the lock, which passes to the
+        // new `SpinLockGuard`.
         drop(unsafe { SpinLockGuard::new(&self.0.cluster.ci.lock, ()) });
     }
 }
@@ -595,24 +596,24 @@ impl Drop for Tables {
 ///
 /// # Invariants
 ///
-/// The cluster has no tables, and is not on the free list. There is no other [`Spare`] or
+/// The cluster has no tables, and is not on the free list. There is no other [`SpareCluster`] or
 /// [`Populated`] for it.
 #[must_use]
-pub(crate) struct Spare(&'static Cluster);
+pub(crate) struct SpareCluster(&'static Cluster);
 
-impl Spare {
+impl SpareCluster {
     /// Allocates the header of a cluster with the given number. May sleep. If there is no memory,
     /// returns the number as `Err`.
-    pub(crate) fn alloc(number: Number) -> Result<NewCluster, Number> {
-        // SAFETY: By the invariants of `Number`, `Directory::setup()` took a `HeaderCache`. By
-        // those of `HeaderCache`, the slab cache exists.
+    pub(crate) fn alloc(number: ClusterNumber) -> Result<NewCluster, ClusterNumber> {
+        // SAFETY: By the invariants of `ClusterNumber`, `Directory::setup()` took a `HeaderCache`.
+        // By those of `HeaderCache`, the slab cache exists.
         let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_HEADER) };
         let Some(memory) = NonNull::new(memory.cast::<Cluster>()) else {
             return Err(number);
         };
         let rest = Rest {
-            own: UnsafeCell::new(Own::NEW),
-            shared: Shared::new(number),
+            own: UnsafeCell::new(LockedFields::NEW),
+            shared: SharedFields::new(number),
         };
         // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. C has
         // zeroed it, and has initialized the C part. The header is never freed.
@@ -622,8 +623,8 @@ impl Spare {
             (&raw mut (*memory.as_ptr()).rest).write(rest);
             memory.as_ref()
         };
-        // INVARIANT: A new cluster has no tables and is on no list. This is the first `Spare` for
-        // it.
+        // INVARIANT: A new cluster has no tables and is on no list. This is the first
+        // `SpareCluster` for it.
         Ok(NewCluster::new(Self(cluster)))
     }
 
@@ -631,12 +632,12 @@ impl Spare {
     ///
     /// # Safety
     ///
-    /// The cluster has no tables, and is not on the free list. There is no other `Spare` or
+    /// The cluster has no tables, and is not on the free list. There is no other `SpareCluster` or
     /// [`Populated`] for it.
     #[inline]
     pub(super) unsafe fn new(cluster: &'static Cluster) -> Self {
         // INVARIANT: As required of the caller, the cluster has no tables and is not on the free
-        // list, and there is no other `Spare` or `Populated` for it.
+        // list, and there is no other `SpareCluster` or `Populated` for it.
         Self(cluster)
     }
 
@@ -647,8 +648,9 @@ impl Spare {
 
     /// Returns the cluster together with the tables to install in it.
     pub(crate) fn with(self, tables: Tables) -> Populated {
-        // INVARIANT: By the invariants of `Spare`, which is consumed, the cluster has no tables
-        // and is not on the free list, and there is no other `Spare` or `Populated` for it.
+        // INVARIANT: By the invariants of `SpareCluster`, which is consumed, the cluster has no
+        // tables and is not on the free list, and there is no other `SpareCluster` or `Populated`
+        // for it.
         Populated {
             cluster: self.0,
             tables,
@@ -661,7 +663,7 @@ impl Spare {
 ///
 /// # Invariants
 ///
-/// The cluster has no tables, and is not on the free list. There is no other [`Spare`] or
+/// The cluster has no tables, and is not on the free list. There is no other [`SpareCluster`] or
 /// [`Populated`] for it.
 #[must_use]
 pub(crate) struct Populated {
@@ -671,7 +673,7 @@ pub(crate) struct Populated {
 
 impl Populated {
     /// Locks the cluster, and moves the tables to it.
-    pub(crate) fn install(self) -> Guard {
+    pub(crate) fn install(self) -> ClusterGuard {
         let guard = self.cluster.lock();
         // SAFETY: `guard` holds `ci->lock`. By the invariants of `Populated`, the cluster has no
         // tables. By those of `Tables`, `self.tables` owns the tables that C moves to the cluster.
@@ -690,9 +692,9 @@ impl Populated {
 /// # Invariants
 ///
 /// During `'a`, no other task has such a value.
-pub(crate) struct Setup<'a>(PhantomData<&'a ()>);
+pub(crate) struct ModeLock<'a>(PhantomData<&'a ()>);
 
-impl FromC<()> for Setup<'_> {
+impl FromC<()> for ModeLock<'_> {
     /// # Safety
     ///
     /// No other task has such a value while this one is used.
@@ -712,8 +714,8 @@ pub(crate) struct HeaderCache(());
 impl HeaderCache {
     /// Creates the slab cache of headers and initializes the lists of clusters, unless an earlier
     /// call did both. Returns `ENOMEM` if there is no memory. May sleep.
-    pub(crate) fn create(_setup: &Setup<'_>) -> Result<Self> {
-        // SAFETY: By the invariants of `Setup`, no other task calls this function concurrently.
+    pub(crate) fn create(_setup: &ModeLock<'_>) -> Result<Self> {
+        // SAFETY: By the invariants of `ModeLock`, no other task calls this function concurrently.
         to_result(unsafe {
             bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
         })?;

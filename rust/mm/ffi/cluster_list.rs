@@ -5,7 +5,7 @@
 //!
 //! [`crate::vswap::cluster_list`] decides which list a cluster is on. A *bound* cluster owns a
 //! device cluster, whose slots can back the slots of the bound cluster: see
-//! [`crate::vswap::bound`].
+//! [`crate::vswap::device_map`].
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -15,7 +15,7 @@ use crate::{
         cluster::{
             Cluster,
             LockedCluster,
-            Spare, //
+            SpareCluster, //
         },
         layout::MAX_SWAPFILES, //
     },
@@ -47,15 +47,15 @@ pub(crate) const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
 ///
 /// # Invariants
 ///
-/// The index is less than C's `VSWAP_NR_CURRENT`.
+/// The index is less than `VSWAP_NR_CURRENT_CLUSTERS`.
 #[derive(Clone, Copy)]
-pub(crate) struct Nth(u32);
+pub(crate) struct CurrentIndex(u32);
 
-to_c!(Nth => c_uint = |this| this.0);
+to_c!(CurrentIndex => c_uint = |this| this.0);
 
 static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
 
-impl Nth {
+impl CurrentIndex {
     /// Returns the index of a CPU's current cluster for folios of `order`: the bound one if
     /// `is_bound`, otherwise the unbound one. Returns `None` if the order is too large.
     #[inline]
@@ -64,7 +64,7 @@ impl Nth {
             return None;
         }
         // INVARIANT: `order` is less than `NR_ORDERS`, so the index is less than twice that
-        // number, which is `VSWAP_NR_CURRENT`.
+        // number, which is `VSWAP_NR_CURRENT_CLUSTERS`.
         Some(Self(if is_bound {
             order.wrapping_add(NR_ORDERS)
         } else {
@@ -73,25 +73,28 @@ impl Nth {
     }
 }
 
-/// A list of virtual clusters. Only [`Lists`], the owner of the lock, walks and changes it.
+/// A list of virtual clusters. Only [`ListsGuard`], the owner of the lock, walks and changes it.
 #[repr(transparent)]
-pub(crate) struct List(
+pub(crate) struct ClusterList(
     CList<Cluster, { offset_of!(bindings::swap_cluster_info, __bindgen_anon_1.list) }>,
 );
 
-to_c!(&List => *mut bindings::list_head = |this| core::ptr::from_ref(this).cast_mut().cast());
+to_c! {
+    &ClusterList => *mut bindings::list_head =
+        |this| core::ptr::from_ref(this).cast_mut().cast();
+}
 
 c_functions! {
     // C reads the head of the list once.
-    safe fn is_empty(list: &List) -> bool = vswap_list_empty;
+    safe fn is_empty(list: &ClusterList) -> bool = vswap_list_empty;
 }
 
 /// The lists of clusters that are bound to one device, or of unbound clusters: C's `struct
 /// vswap_cluster_lists`.
 #[repr(C)]
 pub(crate) struct DeviceLists {
-    partial: [List; NR_ORDERS as usize],
-    frag: List,
+    partial: [ClusterList; NR_ORDERS as usize],
+    frag: ClusterList,
 }
 
 same_layout!(DeviceLists = bindings::vswap_cluster_lists {
@@ -102,7 +105,7 @@ same_layout!(DeviceLists = bindings::vswap_cluster_lists {
 impl DeviceLists {
     /// Returns the list of clusters whose order is `order`, and which have a free run for a folio
     /// of that order. Returns `None` if the order is too large.
-    pub(crate) fn partial(&self, order: u32) -> Option<&List> {
+    pub(crate) fn partial(&self, order: u32) -> Option<&ClusterList> {
         self.partial.get(order as usize)
     }
 
@@ -116,7 +119,7 @@ impl DeviceLists {
 
     /// Returns the list of clusters with free slots, but without a free run for a folio of their
     /// order.
-    pub(crate) fn frag(&self) -> &List {
+    pub(crate) fn frag(&self) -> &ClusterList {
         &self.frag
     }
 }
@@ -126,13 +129,13 @@ impl DeviceLists {
 /// # Invariants
 ///
 /// `lock` protects the lists, which C initializes before a cluster exists. Each list has only
-/// virtual clusters. A cluster on `free` has no tables, and there is no [`Spare`] or
+/// virtual clusters. A cluster on `free` has no tables, and there is no [`SpareCluster`] or
 /// [`Populated`](crate::ffi::cluster::Populated) for it. `nr_populated` changes under `lock`, and
 /// is also read without `lock`.
 #[repr(C)]
 struct AllLists {
     lock: SpinLock<()>,
-    free: List,
+    free: ClusterList,
     of: [DeviceLists; MAX_SWAPFILES as usize + 1],
     nr_populated: Atomic<usize>,
 }
@@ -159,22 +162,22 @@ c_statics! {
 /// # Invariants
 ///
 /// The lock is held, and dropping the value unlocks. Each list has only virtual clusters.
-pub(crate) struct Lists(
+pub(crate) struct ListsGuard(
     #[expect(dead_code)] SpinLockGuard<'static, ()>,
     // Not `Sync`, because `move_cluster()` and `remove_cluster()` change lists through `&self`.
     NotThreadSafe,
 );
 
-/// A cluster that counts as one with tables, but has none yet. From then on, a [`Spare`] stands for
-/// the count.
+/// A cluster that counts as one with tables, but has none yet. From then on, a [`SpareCluster`]
+/// stands for the count.
 ///
 /// # Invariants
 ///
 /// The cluster is counted, and no other value stands for it.
 #[must_use]
-pub(crate) struct Counted(());
+pub(crate) struct CountedCluster(());
 
-impl Lists {
+impl ListsGuard {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
         // The lock of the lists nests inside the locks of clusters. So a task that holds the lock
@@ -185,12 +188,12 @@ impl Lists {
     }
 
     c_guarded! {
-        safe fn move_cluster(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
+        safe fn move_cluster(&self, cluster: &Cluster, list: &ClusterList) = vswap_lists_move;
         safe fn remove_cluster(&self, cluster: &Cluster) = vswap_lists_del;
     }
 
     /// Moves a locked cluster to the front of a list, from its list if it is on one.
-    pub(crate) fn move_to(&mut self, cluster: &LockedCluster<'_>, list: &'static List) {
+    pub(crate) fn move_to(&mut self, cluster: &LockedCluster<'_>, list: &'static ClusterList) {
         self.move_cluster(cluster.cluster(), list);
     }
 
@@ -203,7 +206,7 @@ impl Lists {
     /// meanwhile.
     pub(crate) fn iter<'a>(
         &'a self,
-        list: &'static List,
+        list: &'static ClusterList,
     ) -> impl Iterator<Item = &'static Cluster> + 'a {
         // C initializes the list before the first cluster gets a number. Do not walk it before
         // that.
@@ -220,27 +223,27 @@ impl Lists {
     }
 
     /// Removes and returns a cluster of the free list, if the list has one.
-    pub(crate) fn take_spare(&mut self) -> Option<Spare> {
+    pub(crate) fn take_spare(&mut self) -> Option<SpareCluster> {
         let cluster = all().free.0.iter().next()?;
         self.remove_cluster(cluster);
         // SAFETY: By the invariants of `AllLists`, a cluster on the free list has no tables, and
-        // there is no `Spare` or `Populated` for it. The cluster was just removed from the list,
-        // whose lock is held.
-        Some(unsafe { Spare::new(cluster) })
+        // there is no `SpareCluster` or `Populated` for it. The cluster was just removed from the
+        // list, whose lock is held.
+        Some(unsafe { SpareCluster::new(cluster) })
     }
 
     /// Puts a cluster without tables on the free list, and subtracts it from the number of
     /// clusters with tables.
-    pub(crate) fn put_spare(&mut self, spare: Spare) {
-        // INVARIANT: By the invariants of `Spare`, the cluster has no tables, and there is no
-        // other `Spare` or `Populated` for it. `spare` is consumed.
+    pub(crate) fn put_spare(&mut self, spare: SpareCluster) {
+        // INVARIANT: By the invariants of `SpareCluster`, the cluster has no tables, and there is
+        // no other `SpareCluster` or `Populated` for it. `spare` is consumed.
         self.move_cluster(spare.cluster(), &all().free);
         self.uncount();
     }
 
     /// Counts one more cluster with tables. Returns `None`, and counts nothing, if `limit`
     /// clusters have tables already.
-    pub(crate) fn count_populated(&mut self, limit: usize) -> Option<Counted> {
+    pub(crate) fn count_populated(&mut self, limit: usize) -> Option<CountedCluster> {
         let nr = &all().nr_populated;
         let now = nr.load(Relaxed);
         if now >= limit {
@@ -248,11 +251,11 @@ impl Lists {
         }
         nr.store(now.wrapping_add(1), Relaxed);
         // INVARIANT: The cluster was just counted.
-        Some(Counted(()))
+        Some(CountedCluster(()))
     }
 
     /// Undoes [`Self::count_populated`], if no cluster got tables after all.
-    pub(crate) fn uncount_populated(&mut self, _counted: Counted) {
+    pub(crate) fn uncount_populated(&mut self, _counted: CountedCluster) {
         self.uncount();
     }
 
@@ -277,21 +280,21 @@ impl Lists {
 /// # Invariants
 ///
 /// The task holds the lock, and does not move to another CPU.
-pub(crate) struct Local(NotThreadSafe);
+pub(crate) struct LocalGuard(NotThreadSafe);
 
 c_functions! {
     safe fn lock_local() = vswap_local_lock;
-    /// Returns a current cluster of a CPU: see [`Nth`]. Takes no lock, so the result may be stale.
-    /// Returns `None` if the CPU has no such cluster, or if it is not a possible CPU.
-    pub(crate) safe fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster>
+    /// Returns a current cluster of a CPU: see [`CurrentIndex`]. Takes no lock, so the result may
+    /// be stale. Returns `None` if the CPU has no such cluster, or if it is not a possible CPU.
+    pub(crate) safe fn peek_current(cpu: CpuId, nth: CurrentIndex) -> Option<&'static Cluster>
         = vswap_local_peek;
     /// Removes a current cluster from a CPU and returns it. The CPU should be offline, so that it
     /// does not allocate from the cluster. Returns `None` as [`peek_current`] does.
-    pub(crate) safe fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster>
+    pub(crate) safe fn take_current(cpu: CpuId, nth: CurrentIndex) -> Option<&'static Cluster>
         = vswap_local_take;
 }
 
-impl Local {
+impl LocalGuard {
     /// Locks the state of this CPU. The caller holds no lock of a cluster or of the lists.
     #[inline]
     pub(crate) fn lock() -> Self {
@@ -308,14 +311,15 @@ impl Local {
 
     c_guarded! {
         /// Returns a current cluster of this CPU. Returns `None` if the CPU has no such cluster.
-        pub(crate) safe fn get(&self, nth: Nth) -> Option<&'static Cluster> = vswap_local_get;
+        pub(crate) safe fn get(&self, nth: CurrentIndex) -> Option<&'static Cluster>
+            = vswap_local_get;
         /// Sets a current cluster of this CPU, or with `None`, removes it.
-        pub(crate) safe fn set(&self, nth: Nth, cluster: Option<&'static Cluster>)
+        pub(crate) safe fn set(&self, nth: CurrentIndex, cluster: Option<&'static Cluster>)
             = vswap_local_set;
     }
 }
 
-impl Drop for Local {
+impl Drop for LocalGuard {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: By the invariants, this task holds the lock of the CPU that it runs on.

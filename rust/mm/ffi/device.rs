@@ -12,14 +12,15 @@
 //!
 //! swapoff frees a device only when none of its slots is in use. So a task that has removed a
 //! device slot from a backing word may use the device until the task frees the slot. The device of
-//! a bound cluster is not freed before `vswap_unbind()`, because swapoff fails without a [`Left`].
+//! a bound cluster is not freed before `vswap_unbind()`, because swapoff fails without an
+//! [`UnusedDevice`].
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
 use crate::{
     ffi::{
         call::{
-            Counter,
+            AtomicLong,
             FromC,
             Refines, //
         },
@@ -132,9 +133,9 @@ impl DeviceSlots {
     fn take_over(_old: OldWord, first: PhysSlot, offset: usize) -> Self {
         // A backing word names a device slot only while the reverse map word of that slot names
         // the virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns
-        // the slots to be named. `scatter()` has both words written before it unlocks the virtual
-        // cluster. Only `drop()` clears the reverse map word. Neither swapoff nor reclaim nor
-        // hibernation does, and swapoff does not free the device while the slot is in use.
+        // the slots to be named. `unbind_in_use()` has both words written before it unlocks the
+        // virtual cluster. Only `drop()` clears the reverse map word. Neither swapoff nor reclaim
+        // nor hibernation does, and swapoff does not free the device while the slot is in use.
         let backs = is_for(first, offset, false);
         warn_on_once!(!backs);
         // INVARIANT: The run is empty, or the reverse map word says that the device slot is in use
@@ -385,8 +386,8 @@ pub(crate) fn is_for(slot: PhysSlot, offset: usize, bound: bool) -> bool {
 }
 
 c_statics! {
-    safe fn nr_slots() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_slots;
-    safe fn nr_bound() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_bound;
+    safe fn nr_slots() -> &[AtomicLong; MAX_SWAPFILES as usize] = vswap_nr_slots;
+    safe fn nr_bound() -> &[AtomicLong; MAX_SWAPFILES as usize] = vswap_nr_bound;
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     safe fn highest_type() -> &Atomic<u32> = vswap_highest_type;
     safe fn nr_free() -> &Atomic<i64> = nr_swap_pages.counter;
@@ -426,7 +427,7 @@ pub(crate) fn old_entries() -> bool {
 /// Returns true if a cluster is bound to the device of type `ty`, or to any device if `ty` is
 /// `None`.
 pub(crate) fn any_bound(ty: Option<u8>) -> bool {
-    let is_bound = |counter: &Counter| counter.0.load(Relaxed) != 0;
+    let is_bound = |counter: &AtomicLong| counter.0.load(Relaxed) != 0;
     match ty {
         Some(ty) => nr_bound().get(usize::from(ty)).is_some_and(is_bound),
         None => nr_bound().iter().any(is_bound),
@@ -447,7 +448,7 @@ fn in_use(ty: u8) -> i64 {
 /// # Invariants
 ///
 /// There is a device of type `ty`, which is not freed during `'a`.
-pub(crate) struct Owned<'a> {
+pub(crate) struct BackingSlots<'a> {
     ty: u8,
     // The last device slot that was found, and the virtual slot that it backs.
     offset: u32,
@@ -456,16 +457,18 @@ pub(crate) struct Owned<'a> {
 }
 
 to_c! {
-    /// The type of a device that is not freed during the call, by the invariants of [`Owned`].
-    &Owned<'_> => c_uint = |this| this.ty.into();
+    /// The type of a device that is not freed during the call, by the invariants of
+    /// [`BackingSlots`].
+    &BackingSlots<'_> => c_uint = |this| this.ty.into();
 }
 
 c_functions! {
-    safe fn next_bound(device: &Owned<'_>, index: &mut usize) -> usize = vswap_next_bound;
-    safe fn next_slot(device: &Owned<'_>, from: u32, voffset: &mut usize) -> u32 = vswap_next_slot;
+    safe fn next_bound(device: &BackingSlots<'_>, index: &mut usize) -> usize = vswap_next_bound;
+    safe fn next_slot(device: &BackingSlots<'_>, from: u32, voffset: &mut usize) -> u32
+        = vswap_next_slot;
 }
 
-impl FromC<c_uint> for Owned<'_> {
+impl FromC<c_uint> for BackingSlots<'_> {
     /// # Safety
     ///
     /// There is a device of this type, which is not freed while the value is used.
@@ -480,7 +483,7 @@ impl FromC<c_uint> for Owned<'_> {
     }
 }
 
-impl Owned<'_> {
+impl BackingSlots<'_> {
     /// Returns the type of the device.
     pub(crate) fn ty(&self) -> u8 {
         self.ty
@@ -564,7 +567,7 @@ c_functions! {
     /// locked.
     // Safe, because all readers of an owner or a reverse map word accept any value. They leak the
     // slots whose owner or word is wrong.
-    pub(crate) safe fn corrupt(device: &Owned<'_>) -> bool = vswap_corrupt;
+    pub(crate) safe fn corrupt(device: &BackingSlots<'_>) -> bool = vswap_corrupt;
     // C reads the text, and writes one number.
     safe fn parse(text: &CStr, base: u32, number: &mut u32) -> Result = kstrtouint;
 }
@@ -588,11 +591,11 @@ c_statics! {
 /// Calls `f` with each device that backs virtual slots, until `f` returns true. Returns true if it
 /// did. Sleeps if `f` does.
 #[cfg(CONFIG_DEBUG_VM)]
-pub(crate) fn any_owned(mut f: impl FnMut(Owned<'_>) -> bool) -> bool {
+pub(crate) fn any_owned(mut f: impl FnMut(BackingSlots<'_>) -> bool) -> bool {
     (0..MAX_SWAPFILES).filter(|&ty| in_use(ty) != 0).any(|ty| {
         // INVARIANT: The reference keeps the device from being freed until `f` returns.
         hold(SwapEntry::new(ty, 1)).is_some_and(|_held| {
-            f(Owned {
+            f(BackingSlots {
                 ty,
                 offset: 0,
                 voffset: 0,
@@ -608,20 +611,20 @@ pub(crate) fn any_owned(mut f: impl FnMut(Owned<'_>) -> bool) -> bool {
 ///
 /// swapoff has begun to turn off the device of type `ty`. So no more slots of the device are taken
 /// into use, and no more clusters are bound to the device.
-pub(crate) struct Leaving<'a> {
-    owned: Owned<'a>,
+pub(crate) struct LeavingDevice<'a> {
+    owned: BackingSlots<'a>,
     // The type of the device. `owned.ty` is not used, because `owned()` returns `owned` mutably,
     // so that a caller could replace it by the value of another device.
     ty: u8,
 }
 
-impl<'a> Refines<c_uint> for Leaving<'a> {
-    type Base = Owned<'a>;
+impl<'a> Refines<c_uint> for LeavingDevice<'a> {
+    type Base = BackingSlots<'a>;
 
     /// # Safety
     ///
     /// swapoff has begun to turn the device off.
-    unsafe fn refine(device: Owned<'a>) -> Self {
+    unsafe fn refine(device: BackingSlots<'a>) -> Self {
         // INVARIANT: As required of the caller, swapoff has begun.
         Self {
             ty: device.ty,
@@ -630,21 +633,21 @@ impl<'a> Refines<c_uint> for Leaving<'a> {
     }
 }
 
-impl<'a> Leaving<'a> {
+impl<'a> LeavingDevice<'a> {
     /// Returns the iterator over the slots of the device that back virtual slots.
-    pub(crate) fn owned(&mut self) -> &mut Owned<'a> {
+    pub(crate) fn owned(&mut self) -> &mut BackingSlots<'a> {
         &mut self.owned
     }
 
     /// Returns the proof that virtual slots do not use the device any more. Returns `EBUSY` if a
     /// slot of the device backs a virtual slot, or if a virtual cluster is bound to the device.
-    pub(crate) fn left(self) -> Result<Left<'a>> {
+    pub(crate) fn left(self) -> Result<UnusedDevice<'a>> {
         if in_use(self.ty) > 0 || any_bound(Some(self.ty)) {
             return Err(EBUSY);
         }
         // INVARIANT: No slot of the device backs a virtual slot, and no cluster is bound to it, as
-        // just checked. By the invariants of `Leaving`, neither can change any more.
-        Ok(Left(PhantomData))
+        // just checked. By the invariants of `LeavingDevice`, neither can change any more.
+        Ok(UnusedDevice(PhantomData))
     }
 }
 
@@ -653,11 +656,11 @@ impl<'a> Leaving<'a> {
 /// # Invariants
 ///
 /// No slot of the device backs a virtual slot, and no virtual cluster is bound to the device. The
-/// device is that of a [`Leaving`] with the lifetime `'a`, which is consumed.
+/// device is that of a [`LeavingDevice`] with the lifetime `'a`, which is consumed.
 #[must_use]
-pub(crate) struct Left<'a>(PhantomData<&'a ()>);
+pub(crate) struct UnusedDevice<'a>(PhantomData<&'a ()>);
 
-impl Iterator for Owned<'_> {
+impl Iterator for BackingSlots<'_> {
     type Item = VOffset;
 
     fn next(&mut self) -> Option<VOffset> {

@@ -7,7 +7,7 @@
 use crate::{
     ffi::{
         call::{
-            Counter,
+            AtomicLong,
             FromC,
             Present, //
         },
@@ -18,14 +18,14 @@ use crate::{
     swapin::policy::{
         orders_up_to,
         Evidence,
+        FaultHistory,
         Hint,
-        How,
-        Limits,
+        OrderLimits,
         Outcome,
         Plan,
-        Record,
-        Used,
-        Why, //
+        PlanKind,
+        PlanReason,
+        UsedPages, //
     },
     zswap::table::Ci, //
 };
@@ -50,7 +50,7 @@ c_statics! {
     safe fn large_switch() -> &Atomic<bool> = vswap_swapin_switches.large;
     safe fn map_around_switch() -> &Atomic<bool> = vswap_swapin_switches.map_around;
     safe fn max_order_switch() -> &Atomic<u32> = vswap_swapin_switches.max_order;
-    safe fn node_stats() -> &[Counter; bindings::node_stat_item_NR_VM_NODE_STAT_ITEMS as usize]
+    safe fn node_stats() -> &[AtomicLong; bindings::node_stat_item_NR_VM_NODE_STAT_ITEMS as usize]
         = vm_node_stat;
 }
 
@@ -119,19 +119,19 @@ pub(crate) fn places() -> (i64, i64, i64) {
 
 /// Counts the reason for a plan in the statistics of swap-in.
 #[inline]
-pub(crate) fn count_why(why: Why) {
+pub(crate) fn count_why(why: PlanReason) {
     count(match why {
-        Why::Slow => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW,
-        Why::Fast => bindings::vswap_swapin_event_VSWAP_SWAPIN_FAST,
-        Why::SlowAround => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW_AROUND,
-        Why::NotSpared => bindings::vswap_swapin_event_VSWAP_SWAPIN_NOT_SPARED,
-        Why::Small => bindings::vswap_swapin_event_VSWAP_SWAPIN_SMALL,
-        Why::Random => bindings::vswap_swapin_event_VSWAP_SWAPIN_RANDOM,
-        Why::Far => bindings::vswap_swapin_event_VSWAP_SWAPIN_FAR,
-        Why::Mixed => bindings::vswap_swapin_event_VSWAP_SWAPIN_MIXED,
-        Why::Near => bindings::vswap_swapin_event_VSWAP_SWAPIN_NEAR,
-        Why::Sequence => bindings::vswap_swapin_event_VSWAP_SWAPIN_SEQUENCE,
-        Why::Hinted => bindings::vswap_swapin_event_VSWAP_SWAPIN_HINTED,
+        PlanReason::Slow => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW,
+        PlanReason::Fast => bindings::vswap_swapin_event_VSWAP_SWAPIN_FAST,
+        PlanReason::SlowAround => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW_AROUND,
+        PlanReason::NotSpared => bindings::vswap_swapin_event_VSWAP_SWAPIN_NOT_SPARED,
+        PlanReason::Small => bindings::vswap_swapin_event_VSWAP_SWAPIN_SMALL,
+        PlanReason::Random => bindings::vswap_swapin_event_VSWAP_SWAPIN_RANDOM,
+        PlanReason::Far => bindings::vswap_swapin_event_VSWAP_SWAPIN_FAR,
+        PlanReason::Mixed => bindings::vswap_swapin_event_VSWAP_SWAPIN_MIXED,
+        PlanReason::Near => bindings::vswap_swapin_event_VSWAP_SWAPIN_NEAR,
+        PlanReason::Sequence => bindings::vswap_swapin_event_VSWAP_SWAPIN_SEQUENCE,
+        PlanReason::Hinted => bindings::vswap_swapin_event_VSWAP_SWAPIN_HINTED,
     });
 }
 
@@ -166,15 +166,15 @@ to_c!(Address => *const c_void = |this| this.0);
 
 c_functions! {
     // C only hashes the address. It returns an element of a static array.
-    safe fn record_of(owner: Address) -> Present<&'static Counter> = vswap_record_of;
+    safe fn record_of(owner: Address) -> Present<&'static AtomicLong> = vswap_record_of;
 }
 
-/// The place of the history of faults ([`Record`]) of a VMA or inode, in a static table. Tasks
-/// read and write it without a lock, so updates may be lost.
+/// The place of the history of faults ([`FaultHistory`]) of a VMA or inode, in a static table.
+/// Tasks read and write it without a lock, so updates may be lost.
 #[derive(Clone, Copy)]
-pub(crate) struct Kept(&'static Atomic<i64>);
+pub(crate) struct HistoryCell(&'static Atomic<i64>);
 
-impl Kept {
+impl HistoryCell {
     /// Returns the place for an owner, which is a VMA or an inode. The address of the owner is
     /// hashed into a fixed table, so two owners may share a place.
     #[inline]
@@ -184,12 +184,12 @@ impl Kept {
     }
 
     #[inline]
-    pub(crate) fn get(self) -> Record {
-        Record::decode(self.0.load(Relaxed) as u64)
+    pub(crate) fn get(self) -> FaultHistory {
+        FaultHistory::decode(self.0.load(Relaxed) as u64)
     }
 
     #[inline]
-    pub(crate) fn set(self, record: Record) {
+    pub(crate) fn set(self, record: FaultHistory) {
         self.0.store(record.encode() as i64, Relaxed);
     }
 }
@@ -291,8 +291,8 @@ impl<'a> Fault<'a> {
 
     /// Returns the place of the history of faults in the VMA.
     #[inline]
-    pub(crate) fn record(&self) -> Kept {
-        Kept::of(self.at().0.as_ptr())
+    pub(crate) fn record(&self) -> HistoryCell {
+        HistoryCell::of(self.at().0.as_ptr())
     }
 
     /// Returns the hint that `madvise()` set for the VMA.
@@ -303,10 +303,10 @@ impl<'a> Fault<'a> {
 
     /// Returns the smallest and the largest of the large orders that the VMA, the THP settings and
     /// [`max_order`] allow for a folio of the fault. Returns 0 for both if they allow none.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> OrderLimits {
         match self.orders() & orders_up_to(max_order()) {
-            0 => Limits::default(),
-            orders => Limits {
+            0 => OrderLimits::default(),
+            orders => OrderLimits {
                 least: orders.trailing_zeros(),
                 most: orders.ilog2(),
             },
@@ -341,7 +341,7 @@ c_functions! {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) near: u32,
-    pub(crate) limits: Limits,
+    pub(crate) limits: OrderLimits,
     pub(crate) any_slow: bool,
     pub(crate) uniform: u32,
 }
@@ -350,11 +350,11 @@ pub(crate) struct Found {
 #[cold]
 pub(crate) fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
     let (how, order) = match plan.how {
-        How::ReadAhead => (0, 0),
-        How::Single => (1, 0),
-        How::Large(order) => (2, order),
+        PlanKind::ReadAhead => (0, 0),
+        PlanKind::Single => (1, 0),
+        PlanKind::Large(order) => (2, order),
     };
-    let used = evidence.used.unwrap_or(Used {
+    let used = evidence.used.unwrap_or(UsedPages {
         touched: 0,
         sampled: 0,
     });

@@ -11,13 +11,13 @@
 //! - the task that frees the slot, under the cluster lock. The swap cache has no folio for the
 //!   slot then, and no swap count is left, except for one that this task drops.
 //!
-//! `LockedCluster::scatter()` needs neither, because the slot keeps its device slot. Only the
+//! `LockedCluster::unbind_in_use()` needs neither, because the slot keeps its device slot. Only the
 //! place that records the device slot changes: a bit of the cluster's binding before, the backing
-//! word after (see `vswap::bound`).
+//! word after (see `vswap::device_map`).
 //!
-//! A [`Slot`] is the right of the task that holds the folio lock. A lookup borrows it, and a change
-//! borrows it mutably. So the result of a lookup cannot be used after the right is gone, or during
-//! a change.
+//! A [`SlotRight`] is the right of the task that holds the folio lock. A lookup borrows it, and a
+//! change borrows it mutably. So the result of a lookup cannot be used after the right is gone, or
+//! during a change.
 //!
 //! Some values have *exclusive use* of the lock of a folio, such as a [`SwapFolio`]. Only one of
 //! these values for a folio can be used at a time. Otherwise two values could give the right to
@@ -61,7 +61,7 @@ use kernel::{
 /// A swap entry: a swap type above an offset, as in C's `swp_entry()`.
 ///
 /// An entry may be stale, because the slot that it names may have been freed or reused. The slot
-/// of a [`Slot`] is in use.
+/// of a [`SlotRight`] is in use.
 // This is the number in a `swp_entry_t`, because a structure would be passed by reference.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
@@ -145,12 +145,12 @@ impl SwapEntry {
 /// During `'a`, only the owner of the value stores a zswap entry for the slot, removes the zswap
 /// entry, or looks it up to read it. The device of the slot is not freed, and no I/O uses the
 /// device slot.
-pub(crate) struct Slot<'a> {
+pub(crate) struct SlotRight<'a> {
     entry: SwapEntry,
     _right: PhantomData<&'a mut ()>,
 }
 
-impl Slot<'_> {
+impl SlotRight<'_> {
     /// Returns the entry that names the slot.
     pub(crate) fn entry(&self) -> SwapEntry {
         self.entry
@@ -159,8 +159,8 @@ impl Slot<'_> {
     /// Returns the entry, with the guarantee that its device is not freed.
     #[inline]
     pub(crate) fn held_entry(&self) -> HeldEntry<'_> {
-        // INVARIANT: By the invariants of `Slot`, the device is not freed. The entry names a slot
-        // of it.
+        // INVARIANT: By the invariants of `SlotRight`, the device is not freed. The entry names a
+        // slot of it.
         HeldEntry {
             entry: self.entry,
             _device: PhantomData,
@@ -334,10 +334,10 @@ impl<'a> LockedFolio<'a> {
         Some(SwapPage { page, folio: self })
     }
 
-    /// Returns the folio as an [`Owner`], to charge its cgroup.
+    /// Returns the folio as a [`ChargeTarget`], to charge its cgroup.
     #[inline]
-    pub(super) fn owner(self) -> Owner<'a> {
-        Owner { folio: Some(self) }
+    pub(super) fn owner(self) -> ChargeTarget<'a> {
+        ChargeTarget { folio: Some(self) }
     }
 }
 
@@ -367,9 +367,9 @@ impl<'a> SwapPage<'a> {
         self.folio.node()
     }
 
-    /// Returns the folio as an [`Owner`], to charge its cgroup.
+    /// Returns the folio as a [`ChargeTarget`], to charge its cgroup.
     #[inline]
-    pub(crate) fn owner(&self) -> Owner<'a> {
+    pub(crate) fn owner(&self) -> ChargeTarget<'a> {
         self.folio.owner()
     }
 
@@ -622,9 +622,9 @@ impl<'a> Bytes<'a> {
 /// A folio that is locked and in the swap cache.
 ///
 /// The value does not own the folio lock, so dropping it does not unlock the folio. An owner of
-/// the lock, such as [`ReadFolio`], returns a `SwapFolio` that borrows the owner mutably. It never
-/// returns a `&mut` to its own value, because a caller could replace the value by that of another
-/// folio.
+/// the lock, such as [`SwapFolioGuard`], returns a `SwapFolio` that borrows the owner mutably. It
+/// never returns a `&mut` to its own value, because a caller could replace the value by that of
+/// another folio.
 ///
 /// # Origin
 ///
@@ -638,8 +638,8 @@ impl<'a> Bytes<'a> {
 ///   `vswap_rs_swapin_forget()`.
 ///
 /// Other types contain a `SwapFolio`, and lend it: [`ReadRequest`] of `swap_read_folio()`,
-/// [`UnreadFolio`] of a claimed page, `Entered` of `folio_alloc_swap()`, [`NewFolio`] of zswap's
-/// writeback, and [`ReadFolio`] of swapoff.
+/// [`EmptyFolio`] of a claimed page, `Entered` of `folio_alloc_swap()`, [`WritebackFolio`] of
+/// zswap's writeback, and [`SwapFolioGuard`] of swapoff.
 ///
 /// # Invariants
 ///
@@ -734,21 +734,21 @@ impl<'a> SwapFolio<'a> {
         pub(crate) safe fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
-    /// Returns the folio as an [`Owner`], to charge its cgroup.
-    // Takes `&mut`, so that it cannot be called through the `Deref` of `ReadFolio`. Otherwise the
-    // result could outlive the folio lock, which a `ReadFolio` may drop before `'a` ends.
+    /// Returns the folio as a [`ChargeTarget`], to charge its cgroup.
+    // Takes `&mut`, so that it cannot be called through the `Deref` of `SwapFolioGuard`. Otherwise
+    // the result could outlive the folio lock, which a `SwapFolioGuard` may drop before `'a` ends.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) fn owner(&mut self) -> Owner<'a> {
+    pub(crate) fn owner(&mut self) -> ChargeTarget<'a> {
         self.folio.owner()
     }
 
     /// Returns the right to the folio's first slot.
     #[inline]
-    pub(crate) fn first_slot(&mut self) -> Slot<'_> {
+    pub(crate) fn first_slot(&mut self) -> SlotRight<'_> {
         // INVARIANT: The holder of the folio lock has the right to the folio's slots. `self` has
         // exclusive use of the lock, and cannot be used meanwhile.
-        Slot {
+        SlotRight {
             entry: self.folio.entry(),
             _right: PhantomData,
         }
@@ -757,11 +757,11 @@ impl<'a> SwapFolio<'a> {
     /// Returns the right to the folio's `n`th slot, and its `n`th page. Returns `None` if the
     /// folio has no `n`th page.
     #[inline]
-    pub(crate) fn nth(&mut self, n: usize) -> Option<(Slot<'_>, SwapPage<'_>)> {
+    pub(crate) fn nth(&mut self, n: usize) -> Option<(SlotRight<'_>, SwapPage<'_>)> {
         let page = self.folio.nth_page(n)?;
         // INVARIANT: The holder of the folio lock has the right to the slot, as in `first_slot()`.
         // A folio has consecutive slots, one for each page.
-        let slot = Slot {
+        let slot = SlotRight {
             entry: self.first_slot().entry.add(n),
             _right: PhantomData,
         };
@@ -776,9 +776,9 @@ impl<'a> SwapFolio<'a> {
 ///
 /// The folio was not uptodate when it was locked, and no task has used its bytes since. It stays
 /// locked during `'a`.
-pub(crate) struct UnreadFolio<'a>(SwapFolio<'a>);
+pub(crate) struct EmptyFolio<'a>(SwapFolio<'a>);
 
-impl<'a> Refines<NonNull<bindings::folio>> for UnreadFolio<'a> {
+impl<'a> Refines<NonNull<bindings::folio>> for EmptyFolio<'a> {
     type Base = SwapFolio<'a>;
 
     /// # Safety
@@ -792,7 +792,7 @@ impl<'a> Refines<NonNull<bindings::folio>> for UnreadFolio<'a> {
     }
 }
 
-impl<'a> Deref for UnreadFolio<'a> {
+impl<'a> Deref for EmptyFolio<'a> {
     type Target = SwapFolio<'a>;
 
     fn deref(&self) -> &SwapFolio<'a> {
@@ -800,7 +800,7 @@ impl<'a> Deref for UnreadFolio<'a> {
     }
 }
 
-impl UnreadFolio<'_> {
+impl EmptyFolio<'_> {
     /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
@@ -812,12 +812,12 @@ impl UnreadFolio<'_> {
     #[inline]
     fn fill_only(
         &mut self,
-        f: impl for<'p> FnOnce(Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
+        f: impl for<'p> FnOnce(SlotRight<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Option<Result> {
         if self.nr_pages() != 1 {
             return None;
         }
-        // INVARIANT: No task has used the bytes of the folio, by the invariants of `UnreadFolio`.
+        // INVARIANT: No task has used the bytes of the folio, by the invariants of `EmptyFolio`.
         let page = EmptyPage(self.0.folio.first_page());
         Some(f(self.0.first_slot(), &page).and_then(|filled| filled.check(&page.0)))
     }
@@ -827,7 +827,7 @@ impl UnreadFolio<'_> {
     #[inline]
     pub(crate) fn fill(
         &mut self,
-        f: impl for<'p> FnOnce(Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
+        f: impl for<'p> FnOnce(SlotRight<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Option<Result> {
         let filled = self.fill_only(f)?;
         Some(filled.map(|()| self.0.folio.mark_uptodate()))
@@ -837,12 +837,12 @@ impl UnreadFolio<'_> {
     /// all pages, marks the folio uptodate; otherwise returns the first error.
     pub(crate) fn fill_all(
         &mut self,
-        mut f: impl for<'p> FnMut(usize, Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
+        mut f: impl for<'p> FnMut(usize, SlotRight<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Result {
         for n in 0..self.nr_pages() {
             let (slot, page) = self.0.nth(n).ok_or(EIO)?;
             // INVARIANT: No task has used the bytes of the folio, by the invariants of
-            // `UnreadFolio`.
+            // `EmptyFolio`.
             let page = EmptyPage(page);
             f(n, slot, &page)?.check(&page.0)?;
         }
@@ -855,11 +855,11 @@ impl UnreadFolio<'_> {
 /// C functions that charge or uncharge slots by a cgroup id first compare the id with that of the
 /// folio's cgroup, which mostly saves the lookup of the id.
 #[derive(Clone, Copy)]
-pub(crate) struct Owner<'a> {
+pub(crate) struct ChargeTarget<'a> {
     folio: Option<LockedFolio<'a>>,
 }
 
-impl Owner<'_> {
+impl ChargeTarget<'_> {
     /// No folio.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) const NONE: Self = Self { folio: None };
@@ -880,7 +880,7 @@ impl Owner<'_> {
 }
 
 #[cfg(CONFIG_RUST_VSWAP)]
-to_c!(Owner<'_> => *mut bindings::folio = |this| this.as_ptr());
+to_c!(ChargeTarget<'_> => *mut bindings::folio = |this| this.as_ptr());
 
 /// A reference to a folio.
 ///
@@ -903,7 +903,8 @@ impl FolioRef {
         /// Locks the folio, and waits for the end of its writeback. If the folio is not in the
         /// swap cache with virtual slots any more, unlocks it and returns `None`. May sleep.
         // C hands over the folio lock, so no other value has exclusive use of it.
-        pub(crate) safe fn lock_cached(&self) -> Option<ReadFolio<'_>> = vswap_folio_lock_cached;
+        pub(crate) safe fn lock_cached(&self) -> Option<SwapFolioGuard<'_>>
+            = vswap_folio_lock_cached;
     }
 
     /// Returns true if `folio` points to this folio.
@@ -931,9 +932,9 @@ impl PartialEq for FolioRef {
 ///
 /// The value owns the lock of the folio.
 #[must_use]
-pub(crate) struct ReadFolio<'a>(SwapFolio<'a>);
+pub(crate) struct SwapFolioGuard<'a>(SwapFolio<'a>);
 
-impl<'a> Refines<NonNull<bindings::folio>> for ReadFolio<'a> {
+impl<'a> Refines<NonNull<bindings::folio>> for SwapFolioGuard<'a> {
     type Base = SwapFolio<'a>;
 
     /// # Safety
@@ -947,10 +948,10 @@ impl<'a> Refines<NonNull<bindings::folio>> for ReadFolio<'a> {
 }
 
 c_dropped! {
-    fn drop(folio: ReadFolio<'_>) = folio_unlock(folio.as_ptr());
+    fn drop(folio: SwapFolioGuard<'_>) = folio_unlock(folio.as_ptr());
 }
 
-impl ReadFolio<'_> {
+impl SwapFolioGuard<'_> {
     /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
@@ -985,7 +986,7 @@ impl ReadFolio<'_> {
     }
 }
 
-impl<'a> Deref for ReadFolio<'a> {
+impl<'a> Deref for SwapFolioGuard<'a> {
     type Target = SwapFolio<'a>;
 
     fn deref(&self) -> &SwapFolio<'a> {
@@ -997,18 +998,18 @@ impl<'a> Deref for ReadFolio<'a> {
 ///
 /// # Invariants
 ///
-/// The folio meets the invariants of [`UnreadFolio`].
+/// The folio meets the invariants of [`EmptyFolio`].
 #[must_use]
-pub(crate) struct ReadRequest<'a>(ReadFolio<'a>);
+pub(crate) struct ReadRequest<'a>(SwapFolioGuard<'a>);
 
 impl<'a> Refines<NonNull<bindings::folio>> for ReadRequest<'a> {
-    type Base = ReadFolio<'a>;
+    type Base = SwapFolioGuard<'a>;
 
     /// # Safety
     ///
     /// The folio is not uptodate.
     #[inline]
-    unsafe fn refine(folio: ReadFolio<'a>) -> Self {
+    unsafe fn refine(folio: SwapFolioGuard<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is not uptodate, so no task uses its
         // bytes before it is unlocked.
         Self(folio)
@@ -1018,10 +1019,10 @@ impl<'a> Refines<NonNull<bindings::folio>> for ReadRequest<'a> {
 impl ReadRequest<'_> {
     /// Returns a value for the folio, which borrows `self` mutably.
     #[inline]
-    pub(crate) fn lend(&mut self) -> UnreadFolio<'_> {
+    pub(crate) fn lend(&mut self) -> EmptyFolio<'_> {
         // INVARIANT: By the invariants of `ReadRequest`, the folio was not uptodate, and no task
         // has used its bytes. It is locked while `self` is borrowed.
-        UnreadFolio(self.0.lend())
+        EmptyFolio(self.0.lend())
     }
 
     /// Returns the result of the read for C. After `ENOENT`, the folio stays locked, so that C
@@ -1104,15 +1105,15 @@ c_dropped! {
 ///
 /// The value owns the folio lock and a reference to the folio.
 #[must_use]
-pub(crate) struct NewFolio(UnreadFolio<'static>);
+pub(crate) struct WritebackFolio(EmptyFolio<'static>);
 
-impl Refines<NonNull<bindings::folio>> for NewFolio {
-    type Base = UnreadFolio<'static>;
+impl Refines<NonNull<bindings::folio>> for WritebackFolio {
+    type Base = EmptyFolio<'static>;
 
     /// # Safety
     ///
     /// The value takes over the folio lock and a reference from the caller.
-    unsafe fn refine(folio: UnreadFolio<'static>) -> Self {
+    unsafe fn refine(folio: EmptyFolio<'static>) -> Self {
         // INVARIANT: As required of the caller, the value takes over the lock and a reference.
         Self(folio)
     }
@@ -1123,16 +1124,16 @@ c_functions! {
     // with `wait`. The folio is new, locked, in the swap cache, not uptodate and not under
     // writeback. The caller gets the lock and a reference. The slot is in use while the folio is
     // in the swap cache, so the device is not freed.
-    safe fn alloc_folio(entry: SwapEntry, wait: bool) -> Result<Option<NewFolio>>
+    safe fn alloc_folio(entry: SwapEntry, wait: bool) -> Result<Option<WritebackFolio>>
         = zswap_swap_cache_alloc_folio;
 }
 
 c_dropped! {
     // C removes the folio from the swap cache, unlocks it and puts the reference.
-    fn drop(folio: NewFolio) = zswap_swap_cache_free_folio(folio.0.as_ptr());
+    fn drop(folio: WritebackFolio) = zswap_swap_cache_free_folio(folio.0.as_ptr());
 }
 
-impl NewFolio {
+impl WritebackFolio {
     /// Allocates a locked folio, and adds it to the swap cache for the slot that `entry` names.
     /// Waits for reclaim only with `wait`.
     ///
@@ -1153,7 +1154,7 @@ impl NewFolio {
     /// caller can free the device slot of the folio before it drops the folio.
     pub(crate) fn fill(
         mut self,
-        f: impl for<'p> FnOnce(Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
+        f: impl for<'p> FnOnce(SlotRight<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Result<FilledFolio, (Error, Self)> {
         match self.0.fill_only(f).unwrap_or(Err(EINVAL)) {
             // INVARIANT: `fill_only()` has filled the page.
@@ -1171,7 +1172,7 @@ impl NewFolio {
 ///
 /// The page of the folio is filled.
 #[must_use]
-pub(crate) struct FilledFolio(NewFolio);
+pub(crate) struct FilledFolio(WritebackFolio);
 
 impl FilledFolio {
     /// Returns a value for the folio, which borrows `self` mutably.
@@ -1194,7 +1195,8 @@ impl FilledFolio {
         unsafe { bindings::__swap_writepage(&mut writes.ctx, folio.as_ptr()) };
         // Put the reference only now, because the folio could be freed without it as soon as C
         // has unlocked the folio.
-        // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.
+        // INVARIANT: The value takes over the reference of the `WritebackFolio`, which is not
+        // dropped.
         drop(FolioRef(NonNull::from(folio.folio.0).cast()));
         // If the folio began a new request, C has recorded the folio's device slot as the first.
         // The caller has reserved the device slots of all folios in advance, so no two are equal.

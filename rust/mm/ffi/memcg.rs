@@ -14,7 +14,7 @@ use crate::{
         folio::SwapFolio,
         params, //
     },
-    zswap::record::Sum, //
+    zswap::record::ZswapCharge, //
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::{
@@ -106,7 +106,7 @@ impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
 #[cfg(CONFIG_RUST_VSWAP)]
 impl<'a> Memcg<'a> {
     /// Returns the limits of the cgroup and its ancestors: see [`RcuMemcg::limits`].
-    pub(crate) fn limits(self) -> impl Iterator<Item = (Memcg<'a>, Limits)> {
+    pub(crate) fn limits(self) -> impl Iterator<Item = (Memcg<'a>, MemcgLimits)> {
         // INVARIANT: By the invariants of `Memcg`, the cgroup is not freed during `'a`. A cgroup
         // holds references to its ancestors.
         let stays = |(memcg, limits)| (Memcg(memcg), limits);
@@ -252,30 +252,30 @@ impl RcuMemcg<'_> {
 
 /// The limits of a cgroup below the root, and its charge as swap. All are numbers of pages.
 #[cfg(CONFIG_RUST_VSWAP)]
-pub(crate) type Limits = bindings::vswap_limits;
+pub(crate) type MemcgLimits = bindings::vswap_limits;
 
-/// The value of a limit of [`Limits`] that is not set.
+/// The value of a limit of [`MemcgLimits`] that is not set.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) const NO_LIMIT: usize = bindings::VSWAP_NO_LIMIT;
 
 #[cfg(CONFIG_RUST_VSWAP)]
-to_c!(&mut Limits => *mut Limits = |this| this);
+to_c!(&mut MemcgLimits => *mut MemcgLimits = |this| this);
 
 #[cfg(CONFIG_RUST_VSWAP)]
 impl<'a> RcuMemcg<'a> {
     c_methods! {
         // The result is not freed before the cgroup, which holds references to its ancestors.
-        safe fn parent(&self, limits: &mut Limits) -> RcuMemcg<'a> = vswap_memcg_limits;
+        safe fn parent(&self, limits: &mut MemcgLimits) -> RcuMemcg<'a> = vswap_memcg_limits;
     }
 
     /// Returns the cgroup and its ancestors below the root, with their limits. Returns nothing for
     /// the root, for `NULL`, if memory cgroups are disabled, and for cgroup v1, which limits
     /// memory and swap together.
     #[inline]
-    pub(crate) fn limits(self) -> impl Iterator<Item = (RcuMemcg<'a>, Limits)> {
+    pub(crate) fn limits(self) -> impl Iterator<Item = (RcuMemcg<'a>, MemcgLimits)> {
         let mut next = self;
         core::iter::from_fn(move || {
-            let (memcg, mut limits) = (next, Limits::default());
+            let (memcg, mut limits) = (next, MemcgLimits::default());
             next = memcg.parent(&mut limits);
             (!next.ptr.is_null()).then_some((memcg, limits))
         })
@@ -578,7 +578,7 @@ c_functions! {
 /// Adds stored pages to the global counts, and charges them to the cgroup with `id`. The id is
 /// valid, because the slots of the pages hold references to it. May sleep.
 #[inline]
-pub(crate) fn stored(id: u16, sum: Sum) {
+pub(crate) fn stored(id: u16, sum: ZswapCharge) {
     if sum.nr() == 0 {
         return;
     }
@@ -591,7 +591,7 @@ pub(crate) fn stored(id: u16, sum: Sum) {
 
 /// Undoes [`stored`] for pages that zswap has freed. Does not sleep.
 #[inline]
-pub(crate) fn unstored(id: u16, sum: Sum) {
+pub(crate) fn unstored(id: u16, sum: ZswapCharge) {
     if sum.nr() == 0 {
         return;
     }

@@ -83,11 +83,11 @@ pub(crate) fn disable() {
 ///
 /// No other task writes the parameter during `'a`. If a write of the parameter has allocated the
 /// name, no other task reads the name during `'a`. Only one value exists at a time.
-pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
+pub(crate) struct CompressorParam<'a>(PhantomData<&'a mut ()>);
 
-/// For an exported function that lists a `Compressor` as `given` (see `c_exports!`). C passes no
-/// argument for it, but guarantees what `from_c()` requires.
-impl FromC<()> for Compressor<'_> {
+/// For an exported function that lists a `CompressorParam` as `given` (see `c_exports!`). C passes
+/// no argument for it, but guarantees what `from_c()` requires.
+impl FromC<()> for CompressorParam<'_> {
     /// # Safety
     ///
     /// While the value is used, the caller excludes other writers of the parameter, and other
@@ -100,7 +100,7 @@ impl FromC<()> for Compressor<'_> {
     }
 }
 
-impl Compressor<'_> {
+impl CompressorParam<'_> {
     /// Returns the name of the compressor.
     pub(crate) fn name(&self) -> &CStr {
         // SAFETY: The parameter is a NUL-terminated string. By the invariants, only `set()`
@@ -129,18 +129,19 @@ impl Compressor<'_> {
 /// # Invariants
 ///
 /// The pointer is to the parameter that names the compressor. This task writes the parameter
-/// during `'a`, and no other task reads or writes it. No [`Compressor`] is used meanwhile. zswap
-/// is initialized.
+/// during `'a`, and no other task reads or writes it. No [`CompressorParam`] is used meanwhile.
+/// zswap is initialized.
 pub(crate) struct CompressorWrite<'a>(*const bindings::kernel_param, PhantomData<&'a mut ()>);
 
 impl FromC<*const bindings::kernel_param> for CompressorWrite<'_> {
     /// # Safety
     ///
     /// `kp` is the parameter that names the compressor. The caller is its writer, and excludes
-    /// other writers, readers and [`Compressor`]s, while the value is used. zswap is initialized.
+    /// other writers, readers and [`CompressorParam`]s, while the value is used. zswap is
+    /// initialized.
     unsafe fn from_c(kp: *const bindings::kernel_param) -> Self {
         // INVARIANT: As required of the caller, `kp` is the parameter, and only the caller writes
-        // and reads it. No `Compressor` is used, and zswap is initialized.
+        // and reads it. No `CompressorParam` is used, and zswap is initialized.
         Self(kp, PhantomData)
     }
 }
@@ -149,7 +150,7 @@ to_c!(&CompressorWrite<'_> => *const bindings::kernel_param = |this| this.0);
 
 c_functions! {
     // C copies the name, because the slab allocator works when zswap is initialized. C frees the
-    // old name. There are no references to the old name, because no `Compressor` is used. May
+    // old name. There are no references to the old name, because no `CompressorParam` is used. May
     // sleep.
     safe fn set_string(name: &CStr, write: &CompressorWrite<'_>) -> Result = param_set_charp;
 }
@@ -195,9 +196,9 @@ c_functions! {
 }
 
 /// A counter that debugfs shows.
-pub(crate) struct Counter(Atomic<u64>);
+pub(crate) struct DebugfsCounter(Atomic<u64>);
 
-impl Counter {
+impl DebugfsCounter {
     /// Increments the counter.
     pub(crate) fn inc(&self) {
         self.0.add(1, Relaxed);
@@ -206,10 +207,10 @@ impl Counter {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
-        $($(#[$doc])* pub(crate) static $name: Counter = Counter(Atomic::new(0));)*
+        $($(#[$doc])* pub(crate) static $name: DebugfsCounter = DebugfsCounter(Atomic::new(0));)*
 
         /// All counters, with the names of their files in debugfs.
-        static COUNTERS: &[(&CStr, &Counter)] = &[$(($file, &$name)),*];
+        static COUNTERS: &[(&CStr, &DebugfsCounter)] = &[$(($file, &$name)),*];
     };
 }
 
@@ -253,7 +254,7 @@ static FILES: SetOnce<Pin<KBox<debugfs::Scope<()>>>> = SetOnce::new();
 
 /// Creates the files in debugfs. Returns `ENOMEM` if there is no memory. May sleep.
 pub(crate) fn show() -> Result {
-    type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
+    type FmtOut<'a, 'b> = &'a mut fmt::Formatter<'b>;
 
     let files = KBox::pin_init(
         debugfs::Scope::dir((), c"zswap", |(), dir| {
@@ -265,7 +266,7 @@ pub(crate) fn show() -> Result {
                 c"stored_incompressible_pages",
                 stored_incompressible_pages(),
             );
-            dir.read_callback_file(c"pool_total_size", &(), &|(), out: Out<'_, '_>| {
+            dir.read_callback_file(c"pool_total_size", &(), &|(), out: FmtOut<'_, '_>| {
                 writeln!(out, "{}", crate::zswap::pool::total_pages() << PAGE_SHIFT)
             });
             #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]

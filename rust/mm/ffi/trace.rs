@@ -69,7 +69,7 @@ pub(crate) fn load(first: SwapEntry, nr: usize, result: Result) {
 }
 
 /// The new backing of virtual slots.
-pub(crate) enum To {
+pub(crate) enum MovedTo {
     /// No backing: only the folio in the swap cache has the data.
     Memory,
     /// No backing: the pages are all zeros.
@@ -80,11 +80,11 @@ pub(crate) enum To {
 
 /// Traces that the backing of virtual slots has changed.
 #[inline]
-pub(crate) fn moved(offset: usize, nr: u32, to: To) {
+pub(crate) fn moved(offset: usize, nr: u32, to: MovedTo) {
     let (to, ty, slot) = match to {
-        To::Memory => (bindings::VSWAP_TO_MEMORY, 0, 0),
-        To::Zeros => (bindings::VSWAP_TO_ZEROS, 0, 0),
-        To::Device(slot) => (bindings::VSWAP_TO_DEVICE, slot.ty().into(), slot.offset()),
+        MovedTo::Memory => (bindings::VSWAP_TO_MEMORY, 0, 0),
+        MovedTo::Zeros => (bindings::VSWAP_TO_ZEROS, 0, 0),
+        MovedTo::Device(slot) => (bindings::VSWAP_TO_DEVICE, slot.ty().into(), slot.offset()),
     };
     backed(offset, nr, to, ty, slot);
 }

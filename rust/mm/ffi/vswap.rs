@@ -11,11 +11,11 @@ use crate::{
             FromC,
             Refines, //
         },
-        cluster::Setup,
+        cluster::ModeLock,
         folio::{
+            ChargeTarget,
             Folio,
             LockedFolio,
-            Owner,
             SwapFolio, //
         },
         layout::SWAPFILE_CLUSTER,
@@ -29,8 +29,8 @@ use crate::{
     vswap::{
         cluster::{
             swap_cache::{
-                Named,
-                Unnamed, //
+                NamedFolio,
+                UnnamedFolio, //
             },
             AllocKey,
             LockedCluster,
@@ -40,7 +40,7 @@ use crate::{
     },
     warn::warn_on_once,
     zswap::{
-        record::Sum,
+        record::ZswapCharge,
         rules::Variety, //
     }, //
 };
@@ -71,7 +71,7 @@ pub(crate) fn is_on() -> bool {
     enabled().load(Relaxed) != 0
 }
 
-impl Setup<'_> {
+impl ModeLock<'_> {
     c_guarded! {
         /// Lets C call Rust for virtual entries from now on. Turns on the swap-in policy unless
         /// sysfs has set it. Warns and does nothing if vswap is not set up. May sleep.
@@ -104,13 +104,13 @@ c_functions! {
 ///
 /// The folio is not in the swap cache during `'a`. It has `nr` pages. No other value has exclusive
 /// use of its lock (see [`crate::ffi::folio`]).
-pub(crate) struct NewSwap<'a> {
+pub(crate) struct UncachedFolio<'a> {
     folio: LockedFolio<'a>,
     nr: u32,
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl<'a> Refines<NonNull<bindings::folio>> for NewSwap<'a> {
+impl<'a> Refines<NonNull<bindings::folio>> for UncachedFolio<'a> {
     type Base = LockedFolio<'a>;
 
     /// # Safety
@@ -142,7 +142,7 @@ impl RcuBound<'_, LockedFolio<'_>> {
     }
 }
 
-impl<'a> NewSwap<'a> {
+impl<'a> UncachedFolio<'a> {
     #[inline]
     fn as_ptr(&self) -> *mut bindings::folio {
         self.folio.as_ptr()
@@ -154,9 +154,9 @@ impl<'a> NewSwap<'a> {
         safe fn take_ids(&self, id: &mut u16, charge: bool) -> Result = mem_cgroup_record_swap;
     }
 
-    /// Returns the folio as an [`Owner`], to charge its cgroup.
+    /// Returns the folio as a [`ChargeTarget`], to charge its cgroup.
     #[inline]
-    pub(crate) fn owner(&self) -> Owner<'_> {
+    pub(crate) fn owner(&self) -> ChargeTarget<'_> {
         self.folio.owner()
     }
 
@@ -250,25 +250,25 @@ impl<'a> NewSwap<'a> {
 ///
 /// # Invariants
 ///
-/// The folio is that of a [`NewSwap`] with the lifetime `'a`, which was consumed. No other value
-/// has exclusive use of the folio lock, except a value that borrows this one.
-pub(crate) struct Entered<'a>(SwapFolio<'a>);
+/// The folio is that of an [`UncachedFolio`] with the lifetime `'a`, which was consumed. No other
+/// value has exclusive use of the folio lock, except a value that borrows this one.
+pub(crate) struct AddedFolio<'a>(SwapFolio<'a>);
 
-impl<'a> Entered<'a> {
+impl<'a> AddedFolio<'a> {
     /// Marks a folio as being in the swap cache for the slots whose words name the folio. Takes
     /// the references of the swap cache, one for each page.
     #[inline]
-    pub(crate) fn of(named: Named<'a, '_>) -> Self {
-        let (NewSwap { folio, .. }, offset) = named.into_parts();
-        // SAFETY: By the invariants of `NewSwap`, the folio is locked, and not in the swap cache.
-        // By those of `Named`, the words of the slots from `offset` on, whose cluster is locked,
-        // name the folio.
+    pub(crate) fn of(named: NamedFolio<'a, '_>) -> Self {
+        let (UncachedFolio { folio, .. }, offset) = named.into_parts();
+        // SAFETY: By the invariants of `UncachedFolio`, the folio is locked, and not in the swap
+        // cache. By those of `NamedFolio`, the words of the slots from `offset` on, whose cluster
+        // is locked, name the folio.
         unsafe { bindings::vswap_folio_enter_cache(folio.as_ptr(), offset) };
-        // INVARIANT: `named`, with its `NewSwap`, is consumed, and the folio was just added to the
-        // swap cache.
-        // SAFETY: By the invariants of `NewSwap`, the folio is locked, and no value other than
-        // `named` had exclusive use of its lock. `named` is consumed. The folio was just added to
-        // the swap cache.
+        // INVARIANT: `named`, with its `UncachedFolio`, is consumed, and the folio was just added
+        // to the swap cache.
+        // SAFETY: By the invariants of `UncachedFolio`, the folio is locked, and no value other
+        // than `named` had exclusive use of its lock. `named` is consumed. The folio was just added
+        // to the swap cache.
         Self(unsafe { SwapFolio::new(folio) })
     }
 
@@ -331,19 +331,19 @@ impl<'a> LeavingFolio<'a> {
         self.folio.pfn()
     }
 
-    /// Returns the folio as an [`Owner`], to charge or uncharge its cgroup.
+    /// Returns the folio as a [`ChargeTarget`], to charge or uncharge its cgroup.
     #[inline]
-    pub(crate) fn owner(&self) -> Owner<'a> {
+    pub(crate) fn owner(&self) -> ChargeTarget<'a> {
         self.folio.owner()
     }
 
     /// Marks a folio as not being in the swap cache. The folio keeps the references that the swap
     /// cache held, until the C caller puts them.
     #[inline]
-    pub(crate) fn leave_cache(unnamed: Unnamed<'a, '_>) {
+    pub(crate) fn leave_cache(unnamed: UnnamedFolio<'a, '_>) {
         let Self { folio, .. } = unnamed.into_folio();
         // SAFETY: By the invariants of `LeavingFolio`, the folio is locked, and in the swap cache.
-        // By those of `Unnamed`, no word names the folio when the cluster is unlocked.
+        // By those of `UnnamedFolio`, no word names the folio when the cluster is unlocked.
         unsafe { bindings::vswap_folio_leave_cache(folio.as_ptr()) };
     }
 }
@@ -403,9 +403,9 @@ impl<'a> Refines<NonNull<bindings::folio>> for ClaimedFolio<'a> {
 /// # Invariants
 ///
 /// The folio is locked during `'a`. C replaces it in the current critical section of `ci->lock`.
-pub(crate) struct ReplacedFolio<'a>(&'a Folio);
+pub(crate) struct OldFolio<'a>(&'a Folio);
 
-impl ReplacedFolio<'_> {
+impl OldFolio<'_> {
     /// Returns the folio.
     #[inline]
     pub(crate) fn folio(&self) -> &Folio {
@@ -413,7 +413,7 @@ impl ReplacedFolio<'_> {
     }
 }
 
-impl<'a> Refines<NonNull<bindings::folio>> for ReplacedFolio<'a> {
+impl<'a> Refines<NonNull<bindings::folio>> for OldFolio<'a> {
     type Base = &'a Folio;
 
     /// # Safety
@@ -556,14 +556,14 @@ impl IdRefs {
     /// Uncharges `nr_charged` of the slots, which were charged as swap, and the zswap charge
     /// `stored`. Then puts the references.
     #[inline]
-    pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
-        self.put_of(Owner::NONE, nr_charged, stored);
+    pub(crate) fn put(self, nr_charged: u32, stored: ZswapCharge) {
+        self.put_of(ChargeTarget::NONE, nr_charged, stored);
     }
 
     /// Like [`Self::put`], for the slots of a folio. C first compares the id with that of the
     /// folio's cgroup. Mostly they are equal, so that C need not look the id up.
     #[inline]
-    pub(crate) fn put_of(self, folio: Owner<'_>, nr_charged: u32, stored: Sum) {
+    pub(crate) fn put_of(self, folio: ChargeTarget<'_>, nr_charged: u32, stored: ZswapCharge) {
         let mut uncharge = Uncharge::none();
         uncharge.add(self, nr_charged, stored);
         uncharge.settle_of(folio);
@@ -591,7 +591,7 @@ impl Uncharge {
     /// and `stored` is their zswap charge. If `self` has slots of another cgroup, first settles
     /// these.
     #[inline]
-    pub(crate) fn add(&mut self, refs: IdRefs, nr_charged: u32, stored: Sum) {
+    pub(crate) fn add(&mut self, refs: IdRefs, nr_charged: u32, stored: ZswapCharge) {
         if refs.nr == 0 {
             return;
         }
@@ -611,12 +611,12 @@ impl Uncharge {
     /// Uncharges the slots that were added, and puts their references. `self` then has no slots.
     #[inline]
     pub(crate) fn settle(&mut self) {
-        self.settle_of(Owner::NONE);
+        self.settle_of(ChargeTarget::NONE);
     }
 
     /// Like [`Self::settle`], for the slots of a folio: see [`IdRefs::put_of`].
     #[inline]
-    fn settle_of(&mut self, folio: Owner<'_>) {
+    fn settle_of(&mut self, folio: ChargeTarget<'_>) {
         // INVARIANT: `self` has no slots any more.
         let zap = core::mem::take(&mut self.0);
         memcg::count_unstored(zap.nr_stored, zap.nr_plain);
@@ -667,7 +667,7 @@ pub(crate) enum ChargeFor {
 c_functions! {
     // C looks the id up under RCU, unless the folio's cgroup has it. If no cgroup has the id, C
     // warns, and `charge()` returns `ENOMEM`.
-    safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> Result
+    safe fn charge(id: u16, nr: u32, kept: bool, folio: ChargeTarget<'_>) -> Result
         = mem_cgroup_charge_swap_id;
     safe fn uncharge(id: u16, nr: u32) = mem_cgroup_uncharge_swap_id;
     // C accepts any offset. C only trylocks the folio, so the caller may hold a page table lock.
@@ -762,7 +762,7 @@ impl CountsFrom {
 /// slots hold references to it. Returns `ENOMEM`, and counts the failure in memory.swap.events, if
 /// memory.swap.max of the cgroup or of an ancestor would be exceeded.
 #[inline]
-pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> Result {
+pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: ChargeTarget<'_>) -> Result {
     if !cfg!(CONFIG_MEMCG) || id == 0 || nr == 0 {
         return Ok(());
     }

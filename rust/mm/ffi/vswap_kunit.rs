@@ -24,9 +24,9 @@ pub(crate) fn setup() -> Result {
 
 /// Keeps this task from moving to another CPU until the value is dropped.
 #[must_use]
-pub(crate) struct Pinned(NotThreadSafe);
+pub(crate) struct MigrateDisabled(NotThreadSafe);
 
-impl Pinned {
+impl MigrateDisabled {
     pub(crate) fn new() -> Self {
         // SAFETY: `drop()` undoes this, in the same task, because the type is not `Send`.
         unsafe { bindings::vswap_migrate_disable() };
@@ -34,7 +34,7 @@ impl Pinned {
     }
 }
 
-impl Drop for Pinned {
+impl Drop for MigrateDisabled {
     fn drop(&mut self) {
         // SAFETY: `new()` has disabled migration, in the same task.
         unsafe { bindings::vswap_migrate_enable() };

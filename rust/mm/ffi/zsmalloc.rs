@@ -3,11 +3,11 @@
 //! zsmalloc pools of owned objects, in which zswap stores pages.
 //!
 //! An owned object has no handle. Instead, a word in zswap's table names it: the word of the slot
-//! whose page the object has. A new object, which no word names yet, is a [`Pinned`], and zsmalloc
-//! does not move it. Dropping the [`Pinned`] frees the object. zswap stores the place of the
-//! object in the word, and then unpins the object. From then on, zsmalloc may move the object, and
-//! then updates the place in the word. An object in a word is an [`InWord`]. The *owner's bits*
-//! are the bits of a word below the place. zswap may change them at any time.
+//! whose page the object has. A new object, which no word names yet, is a [`NewObject`], and
+//! zsmalloc does not move it. Dropping the [`NewObject`] frees the object. zswap stores the place
+//! of the object in the word, and then unpins the object. From then on, zsmalloc may move the
+//! object, and then updates the place in the word. An object in a word is an [`InWord`]. The
+//! *owner's bits* are the bits of a word below the place. zswap may change them at any time.
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
@@ -50,9 +50,9 @@ static_assert!(crate::vswap::swap_table::VOFFSET_BITS <= OFFSET_BITS);
 
 /// The name of an object, which identifies the slot whose page the object has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Name(u64);
+pub(crate) struct ObjectName(u64);
 
-impl Name {
+impl ObjectName {
     /// Returns the name for a slot.
     #[inline]
     pub(crate) fn of(entry: SwapEntry) -> Self {
@@ -113,7 +113,7 @@ impl ZsPool {
     /// - For each object that is in a word and not pinned, `find_word` returns that word for the
     ///   object's name, until the object is freed.
     /// - Each object is freed before the pool is dropped, or the pool is never dropped. So a
-    ///   [`Pinned`] that only borrows the pool must not be leaked. One that owns a reference to
+    ///   [`NewObject`] that only borrows the pool must not be leaked. One that owns a reference to
     ///   the pool may be leaked, because then the pool is never dropped.
     pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
         // SAFETY: `name` is a string, which C copies. As required of the caller, `find_word`
@@ -174,10 +174,10 @@ impl ZsPool {
 }
 
 /// Marks an [`InWord`] whose object other tasks may read, too.
-pub(crate) enum Shared {}
+pub(crate) enum Readable {}
 
 /// Marks an [`InWord`] whose owner may free the object.
-pub(crate) enum Own {}
+pub(crate) enum Freeable {}
 
 /// An object in the word of its slot.
 ///
@@ -185,12 +185,12 @@ pub(crate) enum Own {}
 ///
 /// The word names an object of the pool, which has the name and was unpinned. During `'a`,
 /// zsmalloc may move the object. Only the owner of the value may free the object, and only if `A`
-/// is [`Own`]. If `A` is [`Own`], no other task reads the object, or changes the word, except for
-/// the owner's bits by compare-and-exchange.
+/// is [`Freeable`]. If `A` is [`Freeable`], no other task reads the object, or changes the word,
+/// except for the owner's bits by compare-and-exchange.
 pub(crate) struct InWord<'a, A> {
     pool: &'a ZsPool,
     word: &'a Atomic<u64>,
-    name: Name,
+    name: ObjectName,
     _access: PhantomData<A>,
 }
 
@@ -201,10 +201,10 @@ impl<'a, A> InWord<'a, A> {
     ///
     /// The object is in the pool. It was stored with the name, put into the word, and then
     /// unpinned. During `'a`, only the owner of the result may free the object, and only if `A` is
-    /// [`Own`]. If `A` is [`Own`], no other task reads the object, or changes the word, except for
-    /// the owner's bits by compare-and-exchange.
+    /// [`Freeable`]. If `A` is [`Freeable`], no other task reads the object, or changes the word,
+    /// except for the owner's bits by compare-and-exchange.
     #[inline]
-    pub(crate) unsafe fn new(pool: &'a ZsPool, word: &'a Atomic<u64>, name: Name) -> Self {
+    pub(crate) unsafe fn new(pool: &'a ZsPool, word: &'a Atomic<u64>, name: ObjectName) -> Self {
         // INVARIANT: As required of the caller, the word names an object of the pool that has the
         // name and was unpinned, and only the owner of the result may free it.
         Self {
@@ -216,7 +216,7 @@ impl<'a, A> InWord<'a, A> {
     }
 }
 
-impl<'a> InWord<'a, Shared> {
+impl<'a> InWord<'a, Readable> {
     /// Pins the object, and calls `f` with its memory. Dropping the returned [`ReadPin`] unpins
     /// the object. If the word is corrupt, warns, returns an error, and does not call `f`.
     #[inline]
@@ -251,15 +251,15 @@ impl<'a> InWord<'a, Shared> {
     }
 }
 
-impl InWord<'_, Own> {
+impl InWord<'_, Freeable> {
     /// Frees the object, and sets the word to `new`. Returns the length of the object's data. If
     /// the word is corrupt, warns, only sets the word, and returns an error. A zspage that becomes
     /// empty is treated as in [`ZsPool::free_read`].
     #[inline]
     pub(crate) fn free(self, new: u64, emptied: &mut Emptied) -> Result<u32> {
         // SAFETY: By the invariants of `InWord`, the word names the object, which was unpinned. As
-        // `A` is `Own`, no other task reads the object. Other tasks change only the owner's bits
-        // of the word, by compare-and-exchange.
+        // `A` is `Freeable`, no other task reads the object. Other tasks change only the owner's
+        // bits of the word, by compare-and-exchange.
         let len = unsafe {
             bindings::zs_owned_free(
                 self.pool.as_ptr(),
@@ -336,7 +336,7 @@ impl Parts<'_> {
 
 mod keeper {
     //! The trait for values that keep a pool from being freed. Only this module implements the
-    //! trait, because [`Pinned`](super::Pinned) relies on the implementations.
+    //! trait, because [`NewObject`](super::NewObject) relies on the implementations.
 
     use super::{
         PoolRef,
@@ -372,19 +372,19 @@ use keeper::Keeper;
 ///
 /// The object is in the pool that `pool.zs()` returns, and is pinned. Only this value owns it.
 #[must_use]
-pub(crate) struct Pinned<P: Keeper> {
-    // Dropping this field may free the pool. `Pinned::drop()` frees the object before that.
+pub(crate) struct NewObject<P: Keeper> {
+    // Dropping this field may free the pool. `NewObject::drop()` frees the object before that.
     pool: P,
     place: u64,
 }
 
-impl<P: Keeper> Pinned<P> {
+impl<P: Keeper> NewObject<P> {
     /// Allocates an object in a pool, and copies the bytes into it. Does not sleep or enter direct
     /// reclaim. Returns `EINVAL` if there are no bytes or the name is not valid, `ENOSPC` if there
     /// are more bytes than a page, `ENOMEM`, or `EOVERFLOW` if the place of the object does not
     /// fit in a word.
     #[inline]
-    pub(crate) fn store(pool: P, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Self> {
+    pub(crate) fn store(pool: P, bytes: Bytes<'_>, node: Node, name: ObjectName) -> Result<Self> {
         // SAFETY: The pool exists, by the invariants of `ZsPool`. C only reads the bytes, which
         // are readable, by the invariants of `Bytes`. It does not matter if user space changes the
         // bytes meanwhile, because C may copy any values.
@@ -431,7 +431,7 @@ impl<P: Keeper> Pinned<P> {
     }
 }
 
-impl<P: Keeper> Drop for Pinned<P> {
+impl<P: Keeper> Drop for NewObject<P> {
     #[inline]
     fn drop(&mut self) {
         let (zs, mut emptied) = (self.pool.zs(), Emptied::NONE);

@@ -17,13 +17,13 @@ use crate::{
         node::Node,
         zsmalloc::{
             Emptied,
+            Freeable,
             InWord,
-            Name,
-            Own,
+            NewObject,
+            ObjectName,
             Parts,
-            Pinned,
             ReadPin,
-            Shared,
+            Readable,
             ZsPool, //
         }, //
     },
@@ -53,22 +53,22 @@ pub(crate) const NR: usize = 600;
 const POOLS: usize = 8;
 
 /// The words of a pool.
-struct Words {
+struct PoolWords {
     /// True while a pool has the words.
     taken: Atomic<bool>,
     words: [Atomic<u64>; NR],
 }
 
-static WORDS: [Words; POOLS] = [const {
-    Words {
+static WORDS: [PoolWords; POOLS] = [const {
+    PoolWords {
         taken: Atomic::new(false),
         words: [const { Atomic::new(0) }; NR],
     }
 }; POOLS];
 
 /// Returns the name of object `n` of the pool that has the words with the index `nth`.
-fn name_of(nth: usize, n: usize) -> Name {
-    Name::from_raw((nth * NR + n) as u64 + 1)
+fn name_of(nth: usize, n: usize) -> ObjectName {
+    ObjectName::from_raw((nth * NR + n) as u64 + 1)
 }
 
 /// Returns the word of the object with a name.
@@ -84,7 +84,7 @@ unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
 
 /// A zsmalloc pool of owned objects, and the words of its objects.
 ///
-/// Dropping the value frees the objects in the words, and then the pool. If a [`Pinned`] was
+/// Dropping the value frees the objects in the words, and then the pool. If a [`NewObject`] was
 /// leaked, so that the pool still has an object, leaks the pool instead.
 ///
 /// # Invariants
@@ -101,7 +101,7 @@ impl TestPool {
     /// Creates an empty pool. Returns `ENOSPC` if all sets of words are taken, for example by pools
     /// that failed tests have leaked, and otherwise the error of [`ZsPool::create`]. May sleep.
     pub(crate) fn new() -> Result<Self> {
-        let take = |own: &Words| own.taken.cmpxchg(false, true, Full).is_ok();
+        let take = |own: &PoolWords| own.taken.cmpxchg(false, true, Full).is_ok();
         let nth = WORDS.iter().position(take).ok_or(ENOSPC)?;
         // SAFETY: `store()` unpins an object only after it is in the word that `find_word()`
         // returns for its name. `drop()` frees the pool only if it has no object.
@@ -138,13 +138,14 @@ impl TestPool {
     }
 
     /// Allocates object `n`, but does not put it into its word.
-    pub(crate) fn pinned(&self, n: usize, bytes: &[u8], node: Node) -> Result<Pinned<&ZsPool>> {
-        Pinned::store(&*self.zs, Bytes::of(bytes), node, name_of(self.nth, n))
+    pub(crate) fn pinned(&self, n: usize, bytes: &[u8], node: Node) -> Result<NewObject<&ZsPool>> {
+        NewObject::store(&*self.zs, Bytes::of(bytes), node, name_of(self.nth, n))
     }
 
     /// Stores `bytes` as object `n`, and writes a zswap record with the object, `pool` and `plain`
     /// to its word. Returns `EEXIST` if the object is stored already, `EINVAL` if `pool` or the
-    /// place of the object does not fit in a word, and otherwise the errors of [`Pinned::store`].
+    /// place of the object does not fit in a word, and otherwise the errors of
+    /// [`NewObject::store`].
     pub(crate) fn store(
         &mut self,
         n: usize,
@@ -176,7 +177,7 @@ impl TestPool {
         // was unpinned. Freeing the object takes `&mut self`, so no task frees it during the
         // borrow. The exception is `free_pinned()`, which consumes the pin when it frees the
         // object.
-        let object = unsafe { InWord::<Shared>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
+        let object = unsafe { InWord::<Readable>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
         object.read(read)
     }
 
@@ -204,7 +205,7 @@ impl TestPool {
         let mut emptied = Emptied::NONE;
         // SAFETY: By the invariants, the word names an object of the pool that has the name and
         // was unpinned. `self` is borrowed mutably, so no other task uses the object.
-        let object = unsafe { InWord::<Own>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
+        let object = unsafe { InWord::<Freeable>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
         let freed = object.free(0, &mut emptied);
         // SAFETY: The freed memory belongs to this pool.
         unsafe { self.zs.give_back(&mut emptied) };

@@ -28,9 +28,9 @@ use crate::{
 };
 
 /// Where a page's data is. Pages can be read as one folio if their places are equal, their swap
-/// offsets are consecutive, and [`Place::is_in_order`] returns true.
+/// offsets are consecutive, and [`DataLocation::is_in_order`] returns true.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum DataLocation {
     /// No data is stored, because the page is zeros.
     Zeros,
     /// In zswap.
@@ -43,7 +43,7 @@ pub(crate) enum Place {
     Nowhere,
 }
 
-impl Place {
+impl DataLocation {
     /// Returns the place of the data of a swap entry.
     #[inline]
     pub(crate) fn of(entry: HeldEntry<'_>) -> Self {

@@ -15,28 +15,28 @@ use crate::{
             self,
             Fault,
             Found,
-            Kept, //
+            HistoryCell, //
         },
         folio::HeldEntry, //
     },
     swapin::{
         locate::{
             self,
-            Place, //
+            DataLocation, //
         },
         policy::{
             self,
             Devices,
             Direction,
             Evidence,
+            FaultHistory,
             Hint,
-            How,
             Inquiry,
-            Limits,
-            Record,
+            OrderLimits,
+            PlanKind,
+            PlanReason,
             Shortcut,
-            Used,
-            Why,
+            UsedPages,
             NEAR, //
         }, //
     }, //
@@ -97,7 +97,7 @@ fn on_slow(fault: Fault<'_>) -> usize {
     if !fault.is_own() {
         return READ_AHEAD;
     }
-    fault::count_why(Why::Slow);
+    fault::count_why(PlanReason::Slow);
     // If `page-cluster` is 0, readahead reads no neighbours that the fault could map.
     if fault::readahead_max() == 1 {
         return READ_AHEAD_LONE;
@@ -141,7 +141,7 @@ fn by_device() -> usize {
 /// Plans for a fault for which the place of the page has to be looked up.
 #[inline(never)]
 fn by_place(fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool, brief: bool) -> usize {
-    let source = Place::of(entry).source(entry, fast);
+    let source = DataLocation::of(entry).source(entry, fast);
     let any_slow = || locate::any_slow(entry, fast);
     let shortcut = policy::by_source(source, any_slow, fault.is_own(), brief);
     shorten(shortcut, fault, entry, fast)
@@ -156,7 +156,7 @@ fn shorten(shortcut: Shortcut, fault: Fault<'_>, entry: HeldEntry<'_>, fast: boo
         Shortcut::ReadAhead => READ_AHEAD,
         Shortcut::Device => {
             if fault.is_own() {
-                fault::count_why(Why::Fast);
+                fault::count_why(PlanReason::Fast);
             }
             by_device()
         }
@@ -171,7 +171,7 @@ fn shorten(shortcut: Shortcut, fault: Fault<'_>, entry: HeldEntry<'_>, fast: boo
 fn near(fault: Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     let orders = allowed_orders();
     if orders == 0 {
-        fault::count_why(Why::Small);
+        fault::count_why(PlanReason::Small);
         return SINGLE;
     }
     near_among(fault, entry, fast, orders)
@@ -236,7 +236,7 @@ pub(crate) struct FileAccess<'a> {
     /// The page number in the file.
     pub(crate) index: u64,
     /// The history of faults of the file.
-    pub(crate) record: Kept,
+    pub(crate) record: HistoryCell,
     /// The hint of the mapping, if there is a mapping.
     pub(crate) hint: Hint,
     /// True if userfaultfd needs a fault for each page of the mapping.
@@ -254,11 +254,11 @@ pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
     let zswap = fault::zswap_was_enabled();
     let plan = match policy::by_devices(devices, zswap, true, false) {
         Some(Shortcut::Device) => {
-            fault::count_why(Why::Fast);
+            fault::count_why(PlanReason::Fast);
             by_device()
         }
         Some(Shortcut::Slow) => {
-            fault::count_why(Why::Slow);
+            fault::count_why(PlanReason::Slow);
             return READ_AHEAD;
         }
         _ => {
@@ -286,7 +286,7 @@ pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
 
 /// Records a folio of order `order` that was swapped in after a plan that allowed a large folio.
 /// `page` is the number of one of its pages, and `offset` the swap offset of that page.
-pub(crate) fn came_in(record: Kept, page: usize, offset: usize, order: u32) {
+pub(crate) fn came_in(record: HistoryCell, page: usize, offset: usize, order: u32) {
     fault::count_size(order != 0);
     if order != 0 {
         let within = offset & 1usize.wrapping_shl(order).wrapping_sub(1);
@@ -299,7 +299,7 @@ pub(crate) fn came_in(record: Kept, page: usize, offset: usize, order: u32) {
 pub(crate) fn skips(entry: HeldEntry<'_>) -> bool {
     let compressed = entry.entry().is_virtual() || fault::zswap_was_enabled();
     let skips =
-        fault::is_enabled() && fault::bypass() && compressed && Place::of(entry).is_memory();
+        fault::is_enabled() && fault::bypass() && compressed && DataLocation::of(entry).is_memory();
     if skips {
         fault::count_skipped();
     }
@@ -308,15 +308,15 @@ pub(crate) fn skips(entry: HeldEntry<'_>) -> bool {
 
 /// Records a fault at a page that was in the swap cache, or that readahead swaps in.
 #[inline]
-pub(crate) fn found_cached(record: Kept, page: u64) {
+pub(crate) fn found_cached(record: HistoryCell, page: u64) {
     record.set(record.get().next(page, None, Hint::None));
 }
 
-fn orders_of(how: How) -> usize {
+fn orders_of(how: PlanKind) -> usize {
     match how {
-        How::ReadAhead => READ_AHEAD,
-        How::Single => SINGLE,
-        How::Large(order) => policy::orders_up_to(order),
+        PlanKind::ReadAhead => READ_AHEAD,
+        PlanKind::Single => SINGLE,
+        PlanKind::Large(order) => policy::orders_up_to(order),
     }
 }
 
@@ -341,7 +341,7 @@ struct Access<'a> {
     entry: HeldEntry<'a>,
     fast: bool,
     page: u64,
-    record: Kept,
+    record: HistoryCell,
     hint: Hint,
     large: bool,
     /// The order of a file's swap entry.
@@ -349,9 +349,9 @@ struct Access<'a> {
 }
 
 impl Access<'_> {
-    fn plan(&self) -> How {
+    fn plan(&self) -> PlanKind {
         let record = self.record.get();
-        let place = Place::of(self.entry);
+        let place = DataLocation::of(self.entry);
         let evidence = Evidence {
             page: self.page,
             record,
@@ -363,7 +363,7 @@ impl Access<'_> {
             bypass: fault::bypass(),
             zswap: fault::zswap_was_enabled(),
         };
-        let mut look = Look {
+        let mut look = Lookups {
             access: self,
             place,
             found: Found::default(),
@@ -380,14 +380,14 @@ impl Access<'_> {
     /// Samples how many pages of the last large folio were used, and counts the outcome. Returns
     /// `None` for a file, if the last folio was not large, if its pages were not to be mapped old,
     /// or if their accessed bits cannot be read.
-    fn outcome(&self, record: Record) -> Option<Used> {
+    fn outcome(&self, record: FaultHistory) -> Option<UsedPages> {
         const SAMPLES: u32 = 16;
 
         let (first, nr) = record.probe()?;
         // The cast is lossless, because no folio has that many pages.
         let nr = nr as u32;
         let step = NonZero::new(nr / SAMPLES).unwrap_or(NonZero::<u32>::MIN);
-        let used = Used {
+        let used = UsedPages {
             touched: self.fault?.used(first, nr, step, false)?,
             sampled: nr.checked_div(step.get())?,
         };
@@ -397,13 +397,13 @@ impl Access<'_> {
 }
 
 /// Gathers costly evidence about an access on demand.
-struct Look<'a> {
+struct Lookups<'a> {
     access: &'a Access<'a>,
-    place: Place,
+    place: DataLocation,
     found: Found,
 }
 
-impl Inquiry for Look<'_> {
+impl Inquiry for Lookups<'_> {
     fn near(&mut self, down: bool) -> u32 {
         let page = self.access.page;
         let used = |fault| used_near(fault, page, down);
@@ -411,15 +411,15 @@ impl Inquiry for Look<'_> {
         self.found.near
     }
 
-    fn limits(&mut self) -> Limits {
+    fn limits(&mut self) -> OrderLimits {
         self.found.limits = match self.access.fault {
             Some(fault) => fault.limits(),
             // A file allows the order of its swap entry, or one page.
-            None if self.access.order <= fault::max_order() => Limits {
+            None if self.access.order <= fault::max_order() => OrderLimits {
                 least: 0,
                 most: self.access.order,
             },
-            None => Limits::default(),
+            None => OrderLimits::default(),
         };
         self.found.limits
     }
@@ -438,7 +438,7 @@ impl Inquiry for Look<'_> {
         self.found.uniform = policy::uniform_order(offset, max, |offset| {
             entry
                 .at(offset as usize)
-                .is_some_and(|at| Place::of(at) == self.place)
+                .is_some_and(|at| DataLocation::of(at) == self.place)
         });
         self.found.uniform
     }

@@ -2,13 +2,13 @@
 
 //! Decides whether a page is swapped in alone, in a large folio, or by readahead.
 //!
-//! [`plan`] gets the evidence about a fault or a file access, and returns a plan and a [`Record`].
-//! The record is a 64-bit word for each mapping or file, which carries the history of faults from
-//! one fault to the next. The records are in a table that is indexed by a hash, so two mappings or
-//! files may share one. For most faults, [`by_devices`], [`by_source`] and [`alone`] return the
-//! same decision as [`plan`] from less evidence. `swapin::plan` gathers the evidence, and C
-//! executes the plan. If page tables differ or memory is short, C can make a folio smaller than
-//! planned, but never larger.
+//! [`plan`] gets the evidence about a fault or a file access, and returns a plan and a
+//! [`FaultHistory`]. The record is a 64-bit word for each mapping or file, which carries the
+//! history of faults from one fault to the next. The records are in a table that is indexed by a
+//! hash, so two mappings or files may share one. For most faults, [`by_devices`], [`by_source`] and
+//! [`alone`] return the same decision as [`plan`] from less evidence. `swapin::plan` gathers the
+//! evidence, and C executes the plan. If page tables differ or memory is short, C can make a folio
+//! smaller than planned, but never larger.
 //!
 //! # Decisions
 //!
@@ -24,7 +24,7 @@
 //!   that no fault asked for. Evidence is a sequence of faults, recent use of the pages next to
 //!   this one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
 //! - *Fault around.* After readahead, the fault also maps neighbours that are in the swap cache,
-//!   in the direction of the sequence, which this file returns: [`Record::direction`].
+//!   in the direction of the sequence, which this file returns: [`FaultHistory::direction`].
 //!   `__vswap_swapin_next()` in `mm/vswap_swapin.c` decides for each neighbour whether the fault
 //!   maps it.
 //! - *Feedback.* The fault maps the pages of some large folios old. A later fault counts how many
@@ -42,7 +42,7 @@
 pub const FIRST_ORDER: u32 = 4;
 /// The lowest cap on the order. [`Outcome::Waste`] does not lower the cap below it.
 const LEAST_ORDER: u32 = 2;
-/// The largest order that fits in the fields of [`Record`].
+/// The largest order that fits in the fields of [`FaultHistory`].
 pub const MAX_ORDER: u32 = 15;
 /// Number of faults in sequence that are evidence for a large folio. Each level of doubt doubles
 /// this number.
@@ -89,7 +89,7 @@ pub enum Source {
 
 /// How many sampled pages of an earlier large folio were used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Used {
+pub struct UsedPages {
     /// Number of sampled pages that are mapped with the accessed bit set.
     pub touched: u32,
     /// Number of sampled pages.
@@ -107,7 +107,7 @@ pub enum Outcome {
     Waste,
 }
 
-impl Used {
+impl UsedPages {
     /// Returns the outcome for these numbers.
     pub fn outcome(self) -> Outcome {
         let touched = self.touched.saturating_mul(4);
@@ -152,7 +152,7 @@ pub enum Direction {
 /// 0 is the initial record, and any value is valid. Tasks read and write the record without a lock.
 /// A record that mixes two histories gives bad advice at worst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Record(u64);
+pub struct FaultHistory(u64);
 
 const PAGE_SHIFT: u32 = 20;
 const PAGE_MASK: u64 = u64::MAX >> PAGE_SHIFT;
@@ -165,7 +165,7 @@ const PROOF: (u32, u64) = (2, 0x3);
 const DOWN: (u32, u64) = (1, 1);
 const PROBE: (u32, u64) = (0, 1);
 
-impl Record {
+impl FaultHistory {
     /// Returns the record of a raw value.
     #[inline]
     pub const fn decode(raw: u64) -> Self {
@@ -262,7 +262,7 @@ impl Record {
 
     /// Returns the record updated with the outcome of an earlier folio.
     #[inline]
-    fn judged(self, used: Option<Used>) -> Self {
+    fn judged(self, used: Option<UsedPages>) -> Self {
         let Some(used) = used else { return self };
         match used.outcome() {
             Outcome::Full => {
@@ -284,13 +284,13 @@ impl Record {
     }
 
     /// Returns the record after a fault at `page`. It says that the fault brings in this page
-    /// alone, until [`Record::settle`] records a large folio.
+    /// alone, until [`FaultHistory::settle`] records a large folio.
     ///
     /// Ignores `used`, unless the fault is adjacent to the last folio, enough faults were in
     /// sequence, or the hint is `MADV_SEQUENTIAL`. Otherwise a fault of another sequence in the
     /// mapping would judge the folio too early.
     #[inline]
-    pub fn next(self, page: u64, used: Option<Used>, hint: Hint) -> Self {
+    pub fn next(self, page: u64, used: Option<UsedPages>, hint: Hint) -> Self {
         let page = page & PAGE_MASK;
         let up = page == self.page().wrapping_add(self.nr_pages()) & PAGE_MASK;
         let down = page.wrapping_add(1) & PAGE_MASK == self.page();
@@ -321,9 +321,9 @@ impl Record {
             .with(PAGE, page)
     }
 
-    /// Returns what [`Record::next`] would, but faster, for a fault that is neither in the last
-    /// folio nor adjacent to it. That record has no direction. Returns `None` for any other fault,
-    /// or if the last folio was mapped old.
+    /// Returns what [`FaultHistory::next`] would, but faster, for a fault that is neither in the
+    /// last folio nor adjacent to it. That record has no direction. Returns `None` for any other
+    /// fault, or if the last folio was mapped old.
     #[inline]
     pub fn jump(self, page: u64) -> Option<Self> {
         const KEPT: u64 = CAP.1 << CAP.0 | DOUBT.1 << DOUBT.0 | PROOF.1 << PROOF.0;
@@ -360,9 +360,10 @@ pub struct Evidence {
     /// The page number of the address, or the index in the file.
     pub page: u64,
     /// The history of faults.
-    pub record: Record,
-    /// The use of the large folio that [`Record::probe`] names, if its accessed bits can be read.
-    pub used: Option<Used>,
+    pub record: FaultHistory,
+    /// The use of the large folio that [`FaultHistory::probe`] names, if its accessed bits can be
+    /// read.
+    pub used: Option<UsedPages>,
     /// The hint of the application.
     pub hint: Hint,
     /// Where the data of the page is.
@@ -379,7 +380,7 @@ pub struct Evidence {
 
 /// The smallest and the largest order that a large folio may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Limits {
+pub struct OrderLimits {
     /// The smallest order. Waste does not lower the order below it.
     pub least: u32,
     /// The largest order, or 0 if only single pages are allowed.
@@ -395,7 +396,7 @@ pub trait Inquiry {
     fn near(&mut self, down: bool) -> u32;
 
     /// Returns the orders that are allowed for a folio here.
-    fn limits(&mut self) -> Limits;
+    fn limits(&mut self) -> OrderLimits;
 
     /// Returns true if neighbours can be on a slow device.
     fn any_slow(&mut self) -> bool;
@@ -408,7 +409,7 @@ pub trait Inquiry {
 
 /// How a page is swapped in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum How {
+pub enum PlanKind {
     /// Swap in this page, and neighbours as C's readahead decides.
     ReadAhead,
     /// Swap in this page alone.
@@ -419,7 +420,7 @@ pub enum How {
 
 /// The reason for a plan, which is counted and traced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum PlanReason {
     /// The page is on a slow device.
     Slow,
     /// The page is on a fast device, and zswap was never enabled. Also counted for a zero page if
@@ -451,11 +452,11 @@ pub enum Why {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// How the page is swapped in.
-    pub how: How,
+    pub how: PlanKind,
     /// The reason for the plan.
-    pub why: Why,
+    pub why: PlanReason,
     /// The record for the next fault.
-    pub record: Record,
+    pub record: FaultHistory,
 }
 
 /// Returns a bitmap of the orders 0 to `order`. If `order` exceeds the highest bit, all bits are
@@ -542,7 +543,7 @@ pub fn by_source(
 /// pages are outside the range of a folio of the `least` order. A mapped page in that range would
 /// rule out a large folio.
 #[inline]
-fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
+fn worth_a_look(page: u64, record: FaultHistory, least: u32) -> Option<bool> {
     let down = record.is_adjacent() && record.is_down();
     let behind = page.wrapping_add(u64::from(down));
     let range = u64::from(NEAR).max(1u64.wrapping_shl(least));
@@ -550,20 +551,20 @@ fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
 }
 
 /// Returns a reason and the new record if [`plan`] would swap in the page alone. The reason can be
-/// [`Why::Far`] where that of [`plan`] is [`Why::Mixed`] or [`Why::Small`]. Returns `None` if only
-/// [`plan`] can decide. The caller has checked that neither the page nor a neighbour is on a slow
-/// device. `near` does what [`Inquiry::near`] does. `least` is the lowest order of a large folio
-/// that is allowed.
+/// [`PlanReason::Far`] where that of [`plan`] is [`PlanReason::Mixed`] or [`PlanReason::Small`].
+/// Returns `None` if only [`plan`] can decide. The caller has checked that neither the page nor a
+/// neighbour is on a slow device. `near` does what [`Inquiry::near`] does. `least` is the lowest
+/// order of a large folio that is allowed.
 ///
 /// For most faults of programs with random access, this decides without calling `near`.
 #[inline]
 pub fn alone(
-    record: Record,
+    record: FaultHistory,
     page: u64,
     hint: Hint,
     least: u32,
     near: impl FnOnce(bool) -> u32,
-) -> Option<(Why, Record)> {
+) -> Option<(PlanReason, FaultHistory)> {
     match (hint, record.jump(page)) {
         (Hint::None, Some(next)) => far(page, next, least, near),
         _ => alone_slowly(record, page, hint, least, near),
@@ -575,31 +576,31 @@ pub fn alone(
 #[inline]
 fn far(
     page: u64,
-    next: Record,
+    next: FaultHistory,
     least: u32,
     near: impl FnOnce(bool) -> u32,
-) -> Option<(Why, Record)> {
+) -> Option<(PlanReason, FaultHistory)> {
     match worth_a_look(page, next, least) {
         Some(down) if near(down) >= NEAR => None,
-        _ => Some((Why::Far, next)),
+        _ => Some((PlanReason::Far, next)),
     }
 }
 
-/// Does the rest of [`alone`] if there is a hint, or if [`Record::jump`] does not apply.
+/// Does the rest of [`alone`] if there is a hint, or if [`FaultHistory::jump`] does not apply.
 #[inline(never)]
 fn alone_slowly(
-    record: Record,
+    record: FaultHistory,
     page: u64,
     hint: Hint,
     least: u32,
     near: impl FnOnce(bool) -> u32,
-) -> Option<(Why, Record)> {
+) -> Option<(PlanReason, FaultHistory)> {
     if record.probe().is_some() {
         return None;
     }
     let next = record.next(page, None, hint);
     match hint {
-        Hint::Random => Some((Why::Random, next)),
+        Hint::Random => Some((PlanReason::Random, next)),
         Hint::Sequential => None,
         Hint::None if next.is_sequence() => None,
         Hint::None => far(page, next, least, near),
@@ -608,24 +609,28 @@ fn alone_slowly(
 
 /// Returns the reason for a large folio, or as an error the reason against one.
 #[inline]
-fn locality(evidence: &Evidence, record: Record, inquiry: &mut impl Inquiry) -> Result<Why, Why> {
+fn locality(
+    evidence: &Evidence,
+    record: FaultHistory,
+    inquiry: &mut impl Inquiry,
+) -> Result<PlanReason, PlanReason> {
     if !evidence.large {
-        return Err(Why::Small);
+        return Err(PlanReason::Small);
     }
     match evidence.hint {
-        Hint::Random => return Err(Why::Random),
-        Hint::Sequential => return Ok(Why::Hinted),
+        Hint::Random => return Err(PlanReason::Random),
+        Hint::Sequential => return Ok(PlanReason::Hinted),
         Hint::None => {}
     }
     if record.is_sequence() {
-        return Ok(Why::Sequence);
+        return Ok(PlanReason::Sequence);
     }
     if let Some(down) = worth_a_look(evidence.page, record, 0) {
         if inquiry.near(down) >= NEAR {
-            return Ok(Why::Near);
+            return Ok(PlanReason::Near);
         }
     }
-    Err(Why::Far)
+    Err(PlanReason::Far)
 }
 
 /// Returns the largest order, up to `max`, of an aligned range around `offset` that is all alike.
@@ -648,7 +653,7 @@ pub fn uniform_order(offset: u64, max: u32, mut same: impl FnMut(u64) -> bool) -
 
 /// Returns the maximum order of a large folio.
 #[inline]
-fn cap(evidence: &Evidence, record: Record, limits: Limits) -> u32 {
+fn cap(evidence: &Evidence, record: FaultHistory, limits: OrderLimits) -> u32 {
     let more = if evidence.file {
         // The accessed bits of a file's pages are not read, so outcomes do not raise the order. A
         // long sequence does instead.
@@ -669,25 +674,25 @@ pub fn plan(evidence: &Evidence, inquiry: &mut impl Inquiry) -> Plan {
     let done = |how, why| Plan { how, why, record };
 
     if evidence.source == Source::Slow {
-        return done(How::ReadAhead, Why::Slow);
+        return done(PlanKind::ReadAhead, PlanReason::Slow);
     }
     if evidence.source == Source::Fast && evidence.large && !evidence.zswap {
         return match inquiry.limits().most {
-            0 => done(How::Single, Why::Fast),
-            most => done(How::Large(most), Why::Fast),
+            0 => done(PlanKind::Single, PlanReason::Fast),
+            most => done(PlanKind::Large(most), PlanReason::Fast),
         };
     }
     let why = match locality(evidence, record, inquiry) {
         Ok(why) => {
             let limits = inquiry.limits();
             match cap(evidence, record, limits) {
-                0 => Why::Small,
+                0 => PlanReason::Small,
                 cap => {
                     let order = inquiry.uniform(cap).min(cap);
                     if order != 0 && order >= limits.least {
-                        return done(How::Large(order), why);
+                        return done(PlanKind::Large(order), why);
                     }
-                    Why::Mixed
+                    PlanReason::Mixed
                 }
             }
         }
@@ -695,11 +700,11 @@ pub fn plan(evidence: &Evidence, inquiry: &mut impl Inquiry) -> Plan {
     };
     if evidence.source == Source::Memory {
         if !evidence.bypass {
-            return done(How::ReadAhead, Why::NotSpared);
+            return done(PlanKind::ReadAhead, PlanReason::NotSpared);
         }
-        if record.is_adjacent() && why != Why::Random && inquiry.any_slow() {
-            return done(How::ReadAhead, Why::SlowAround);
+        if record.is_adjacent() && why != PlanReason::Random && inquiry.any_slow() {
+            return done(PlanKind::ReadAhead, PlanReason::SlowAround);
         }
     }
-    done(How::Single, why)
+    done(PlanKind::Single, why)
 }

@@ -14,7 +14,7 @@
 use crate::{
     ffi::{
         device,
-        folio::Owner,
+        folio::ChargeTarget,
         layout::{
             MAX_SWAPFILES,
             SWAPFILE_CLUSTER, //
@@ -27,7 +27,7 @@ use crate::{
         vswap_kunit::{
             setup,
             MadeUp,
-            Pinned, //
+            MigrateDisabled, //
         }, //
     },
     vswap::{
@@ -40,8 +40,8 @@ use crate::{
             ExtendTable, //
         },
         cluster_list::{
-            Kind,
-            Lists, //
+            ClusterKind,
+            ListsGuard, //
         },
         directory::{
             find,
@@ -61,7 +61,7 @@ use crate::{
         }, //
     },
     zswap::table::{
-        LooseTable,
+        LooseBackingTable,
         SLOTS, //
     }, //
 };
@@ -83,7 +83,7 @@ fn swapped_out(count: u8) -> Result<State> {
 
 /// Returns the number of clusters with tables.
 fn populated() -> usize {
-    Lists::populated()
+    ListsGuard::populated()
 }
 
 fn in_use() -> usize {
@@ -100,7 +100,8 @@ fn in_use() -> usize {
 /// Returns `EEXIST` if some of the slots were in use already, which is a bug of the allocator.
 fn alloc(order: u32) -> Result<usize> {
     let used = swapped_out(1)?;
-    let mut run = slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
+    let mut run =
+        slot_alloc::alloc_run(order, ClusterKind::Unbound, ChargeTarget::NONE).ok_or(ENOMEM)?;
     let (cluster, start) = (run.taken.cluster(), run.taken.start());
     let mut locked = run.taken.lend();
     let mut in_use = false;
@@ -249,7 +250,8 @@ mod tests {
         let (clusters, slots) = (populated(), in_use());
 
         for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
-            let run = slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
+            let run = slot_alloc::alloc_run(order, ClusterKind::Unbound, ChargeTarget::NONE)
+                .ok_or(ENOMEM)?;
             run.taken.cancel();
             drop(run.local);
             assert_eq!(in_use(), slots);
@@ -264,7 +266,7 @@ mod tests {
     fn order_0_takes_what_higher_orders_leave() -> Result {
         setup()?;
         // Stay on this CPU, because each CPU allocates from a cluster of its own.
-        let _pinned = Pinned::new();
+        let _pinned = MigrateDisabled::new();
         let top = bindings::VSWAP_SWAP_NR_ORDERS as u32 - 1;
         // `top` is 0 without large folios in the configuration.
         for order in 1..=top {
@@ -312,7 +314,7 @@ mod tests {
         if bindings::VSWAP_SWAP_NR_ORDERS as u32 <= ORDER {
             return Ok(());
         }
-        let _pinned = Pinned::new();
+        let _pinned = MigrateDisabled::new();
         let (clusters, slots) = (populated(), in_use());
         let mut runs = KVec::new();
         while runs.len() < (2 * SLOTS) >> ORDER {
@@ -341,7 +343,7 @@ mod tests {
     #[test]
     fn the_limit_is_a_limit() -> Result {
         setup()?;
-        let _pinned = Pinned::new();
+        let _pinned = MigrateDisabled::new();
         let limit = Limit::at(populated() + 1);
         let mut slots = KVec::new();
         while let Ok(slot) = alloc(0) {
@@ -783,13 +785,13 @@ mod tests {
         assert!(!cluster.peek_has_backing());
         assert!(cluster.lock().lend().reserve(1).is_none());
         let (one, two) = (
-            LooseTable::alloc().ok_or(ENOMEM)?,
-            LooseTable::alloc().ok_or(ENOMEM)?,
+            LooseBackingTable::alloc().ok_or(ENOMEM)?,
+            LooseBackingTable::alloc().ok_or(ENOMEM)?,
         );
         cluster.lock().lend().add_backing_table(one);
         let first = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         let second = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
-        // A promise for which the count of words would overflow is refused.
+        // A reservation for which the count of words would overflow is refused.
         assert!(cluster.lock().lend().reserve(u32::MAX).is_none());
         assert!(cluster.lock().lend().reserve(u32::MAX - 1).is_none());
         assert!(cluster.lock().any_backed());
@@ -814,7 +816,7 @@ mod tests {
         let first = alloc_row(SLOTS, &mut others)?;
         let (cluster, _) = find(first).ok_or(EINVAL)?;
 
-        let table = LooseTable::alloc().ok_or(ENOMEM)?;
+        let table = LooseBackingTable::alloc().ok_or(ENOMEM)?;
         cluster.lock().lend().add_backing_table(table);
         let one = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         let rest = cluster.lock().lend().reserve(SWAPFILE_CLUSTER - 1);

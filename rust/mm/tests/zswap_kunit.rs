@@ -11,8 +11,8 @@ use crate::{
         node::Node,
         params,
         zsmalloc::{
-            Name,
-            Pinned, //
+            NewObject,
+            ObjectName, //
         },
         zsmalloc_kunit::{
             TestPool,
@@ -229,7 +229,7 @@ mod tests {
         assert!(pool.pinned(0, &data[..0], node).err() == Some(EINVAL));
         let named = |name| {
             let bytes = Bytes::of(&data[..1]);
-            Pinned::store(pool.zs(), bytes, node, Name::from_raw(name)).err()
+            NewObject::store(pool.zs(), bytes, node, ObjectName::from_raw(name)).err()
         };
         assert!(named(0) == Some(EINVAL));
         assert!(named(1 << 47) == Some(EINVAL));

@@ -3,15 +3,15 @@
 //! The backing of virtual slots: zswap, or a device.
 //!
 //! The backing word of a slot, in the backing table of the cluster, names the zswap entry or the
-//! device slot. A virtual cluster can be bound to a device cluster: see [`bound`](super::bound).
-//! If the bit of a slot of a bound cluster is set, the device slot with the same index backs the
-//! slot, and the backing word is 0. A slot of zeros has the zero flag in its swap table word, and
-//! no backing.
+//! device slot. A virtual cluster can be bound to a device cluster: see
+//! [`device_map`](super::device_map). If the bit of a slot of a bound cluster is set, the device
+//! slot with the same index backs the slot, and the backing word is 0. A slot of zeros has the zero
+//! flag in its swap table word, and no backing.
 //!
 //! The backing changes under the lock of the cluster. The task that changes it also holds the lock
 //! of the slot's folio in the swap cache, or frees the slot or takes it into use.
-//! `LockedCluster::scatter` needs none of these, because it only replaces bits by backing words
-//! that name the same device slots.
+//! `LockedCluster::unbind_in_use` needs none of these, because it only replaces bits by backing
+//! words that name the same device slots.
 
 #![forbid(unsafe_code)]
 
@@ -22,14 +22,14 @@ use crate::{
             DeviceSlots, //
         },
         folio::{
-            Owner,
+            ChargeTarget,
             SwapEntry,
             SwapFolio, //
         },
         memcg,
         trace::{
             self,
-            To, //
+            MovedTo, //
         },
         vswap::{
             self,
@@ -40,8 +40,8 @@ use crate::{
         cluster::{
             Backed,
             Cluster,
+            ClusterGuard,
             FolioSlots,
-            Guard,
             LockedSlots, //
         },
         directory::find,
@@ -54,10 +54,10 @@ use crate::{
     warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
-        record::Sum,
+        record::ZswapCharge,
         table::{
-            LooseTable,
-            Promise, //
+            LooseBackingTable,
+            ReservedWords, //
         }, //
     }, //
 };
@@ -67,7 +67,7 @@ use kernel::prelude::*;
 /// The backing that was removed from slots. Dropping the value frees the device slots. The zswap
 /// entries were freed already; dropping the value puts their references to the pool, and frees
 /// zspages that became empty.
-pub(crate) struct FreedBacking {
+pub(crate) struct RemovedBacking {
     pub(super) entries: FreeBatch,
     // The last run of removed device slots. If the next removed slot does not follow the run,
     // [`grow`] frees the run at once. [`grow`] may do so under the lock of the virtual cluster,
@@ -76,7 +76,7 @@ pub(crate) struct FreedBacking {
     pub(super) slots: Option<DeviceSlots>,
 }
 
-impl FreedBacking {
+impl RemovedBacking {
     #[inline]
     pub(crate) const fn nothing() -> Self {
         Self {
@@ -88,7 +88,7 @@ impl FreedBacking {
     /// Removes the backing of the slots of a folio, and adds it to `self`. Adds the zswap charge
     /// to `sum`. Returns how many slots a device backed, or `None` if no slot had a backing.
     #[inline]
-    fn take(&mut self, locked: &mut LockedSlots<'_>, sum: &mut Sum) -> Option<u32> {
+    fn take(&mut self, locked: &mut LockedSlots<'_>, sum: &mut ZswapCharge) -> Option<u32> {
         let Self { entries, slots } = self;
         let (mut nr_device, mut any) = (0u32, false);
         locked.take(entries, |backed| {
@@ -132,25 +132,25 @@ pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
 }
 
 /// Reserves backing words for `nr` slots of a cluster. If the cluster has no backing table,
-/// allocates one, charged to the cgroup of `owner`. Returns the locked cluster and the promise of
-/// the words, or `ENOMEM` if there is no memory or too many words are promised already. May sleep.
+/// allocates one, charged to the cgroup of `owner`. Returns the locked cluster and the reserved
+/// words, or `ENOMEM` if there is no memory or too many words are reserved already. May sleep.
 pub(crate) fn reserve(
     cluster: &'static Cluster,
     nr: u32,
-    owner: Owner<'_>,
-) -> Result<(Guard, Promise)> {
+    owner: ChargeTarget<'_>,
+) -> Result<(ClusterGuard, ReservedWords)> {
     let mut guard = cluster.lock();
-    let promise = guard.lend().reserve(nr);
-    if let Some(promise) = promise {
-        return Ok((guard, promise));
+    let reserved = guard.lend().reserve(nr);
+    if let Some(reserved) = reserved {
+        return Ok((guard, reserved));
     }
     drop(guard);
-    let table = owner.charged(LooseTable::alloc).ok_or(ENOMEM)?;
+    let table = owner.charged(LooseBackingTable::alloc).ok_or(ENOMEM)?;
     let mut guard = cluster.lock();
     guard.lend().add_backing_table(table);
-    // The cluster has a table now, so this only fails if too many words are promised already.
-    let promise = guard.lend().reserve(nr).ok_or(ENOMEM)?;
-    Ok((guard, promise))
+    // The cluster has a table now, so this only fails if too many words are reserved already.
+    let reserved = guard.lend().reserve(nr).ok_or(ENOMEM)?;
+    Ok((guard, reserved))
 }
 
 /// Clears the zero flags of the slots of a folio, before a store to zswap. Returns `EBUSY` if the
@@ -248,9 +248,9 @@ pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
 ///
 /// A caller with many folios passes the same `freed` for all of them, so that consecutive device
 /// slots are freed together.
-pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
+pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut RemovedBacking) {
     if take(slots, freed) {
-        moved(slots.cluster(), slots.range(), To::Memory);
+        moved(slots.cluster(), slots.range(), MovedTo::Memory);
     }
 }
 
@@ -280,7 +280,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
         vswap::uncharge_id(id, cleared.wrapping_sub(new));
         return Err(error);
     }
-    moved(slots.cluster(), slots.range(), To::Zeros);
+    moved(slots.cluster(), slots.range(), MovedTo::Zeros);
     Ok(())
 }
 
@@ -288,14 +288,14 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
 /// [`set_zero`] can keep them in registers.
 #[cold]
 fn without_backing(mut slots: FolioSlots<'_>) -> FolioSlots<'_> {
-    take(&mut slots, &mut FreedBacking::nothing());
+    take(&mut slots, &mut RemovedBacking::nothing());
     slots
 }
 
 /// Removes the backing of slots, uncharges it, and adds it to `freed`. Returns true if any slot
 /// had a backing.
-fn take(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) -> bool {
-    let mut stored = Sum::NONE;
+fn take(slots: &mut FolioSlots<'_>, freed: &mut RemovedBacking) -> bool {
+    let mut stored = ZswapCharge::NONE;
     let mut locked = slots.lock();
     let taken = freed.take(&mut locked, &mut stored);
     let id = locked.id();
@@ -307,7 +307,7 @@ fn take(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) -> bool {
 
 /// Traces that the backing of slots has changed.
 #[inline]
-pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
+pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: MovedTo) {
     let offset = cluster.first().wrapping_add(slots.start as usize);
     trace::moved(offset, slots.len() as u32, to);
 }

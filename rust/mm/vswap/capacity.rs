@@ -53,8 +53,8 @@ use crate::{
         limits,
         rules::{
             self,
-            Last,
-            Refused,
+            LastRefusal,
+            RefusalVerdict,
             Variety, //
         },
         table::SLOTS, //
@@ -278,15 +278,15 @@ fn all_refused(memcg: RcuMemcg<'_>) -> bool {
         return false;
     }
     let size = memcg.nr_pages() as u64;
-    let last = Last {
+    let last = LastRefusal {
         age: refusals.age(),
         size: refusals.size_at.load(Relaxed),
     };
     let anon = memcg.nr_anon() as u64;
-    match Refused::judge(refused, last, bindings::HZ.into(), anon, size) {
-        Refused::All => true,
-        Refused::Some => false,
-        Refused::Outdated => {
+    match RefusalVerdict::judge(refused, last, bindings::HZ.into(), anon, size) {
+        RefusalVerdict::All => true,
+        RefusalVerdict::Some => false,
+        RefusalVerdict::Outdated => {
             refusals.refused.store(refused / 2, Relaxed);
             refusals.touch(size);
             false

@@ -20,7 +20,7 @@ use crate::{
     ffi::{
         device::{
             self,
-            Owned, //
+            BackingSlots, //
         },
         layout::SWAPFILE_CLUSTER, //
     },
@@ -58,16 +58,16 @@ static FILES: SetOnce<Pin<KBox<debugfs::Scope<()>>>> = SetOnce::new();
 /// corrupts a table. `nofs` is a bit mask of swap types. Devices of these types are treated as if
 /// they had `SWAP_OPS_F_REQUIRE_NOFS`. Returns `ENOMEM` if there is no memory. May sleep.
 pub(crate) fn show() -> Result {
-    type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
+    type FmtOut<'a, 'b> = &'a mut fmt::Formatter<'b>;
 
     let files = KBox::pin_init(
         debugfs::Scope::dir((), c"vswap", |(), dir| {
-            dir.read_callback_file(c"check", &(), &|(), out: Out<'_, '_>| {
+            dir.read_callback_file(c"check", &(), &|(), out: FmtOut<'_, '_>| {
                 let Check { slots, wrong } = all();
                 writeln!(out, "slots {slots}\nwrong {wrong}")
             });
             dir.write_only_callback_file(c"plant", &(), &|(), _: &mut UserSliceReader| plant());
-            let show_nofs = &|types: &Atomic<u32>, out: Out<'_, '_>| {
+            let show_nofs = &|types: &Atomic<u32>, out: FmtOut<'_, '_>| {
                 writeln!(out, "{:#x}", types.load(Relaxed))
             };
             dir.read_write_callback_file(c"nofs", device::nofs_types(), show_nofs, &set_nofs);
@@ -137,7 +137,7 @@ fn check_cluster(cluster: &'static Cluster, check: &mut Check) {
         }
     }
     note(check, used == guard.used());
-    // While a task swaps, `nr_backed()` may also count promised words. The result of the checks
+    // While a task swaps, `nr_backed()` may also count reserved words. The result of the checks
     // has no meaning then.
     note(check, backed == guard.nr_backed());
     note(check, guard.order_agrees());
@@ -174,7 +174,7 @@ pub(crate) fn is_mutual(cluster: &'static Cluster, off: u32) -> bool {
 
 /// Checks the slots of a device that back virtual slots. Does not count them in `slots`, because
 /// [`check_cluster`] does.
-fn check_device(owned: &mut Owned<'_>, check: &mut Check) {
+fn check_device(owned: &mut BackingSlots<'_>, check: &mut Check) {
     let mut nr = 0i64;
     while let Some(offset) = owned.next() {
         nr = nr.wrapping_add(1);

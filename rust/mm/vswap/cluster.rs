@@ -9,10 +9,11 @@
 //! # Files
 //!
 //! [`crate::ffi::cluster`] has the memory of a cluster, its lock, and access to what the lock
-//! protects ([`LockedCluster`], [`Guard`]). This file has functions that read slots without the
-//! lock; those of the binding are in `binding`. The files in `cluster/` have one subject each:
+//! protects ([`LockedCluster`], [`ClusterGuard`]). This file has functions that read slots without
+//! the lock; those of the binding are in `binding`. The files in `cluster/` have one subject each:
 //!
-//! - `create`: creates clusters, and allocates and frees their tables ([`Spare`], [`Populated`]).
+//! - `create`: creates clusters, and allocates and frees their tables ([`SpareCluster`],
+//!   [`Populated`]).
 //! - `alloc`: takes free slots into use for a folio ([`Taken`]).
 //! - `state`: the swap table word, swap count and cgroup id of a slot. Only `state`, its child
 //!   `free`, and the child `swap_cache` of `free` write the words.
@@ -53,7 +54,7 @@
 //!   `class->lock`.
 //! - The lock of a device cluster nests inside `ci->lock`, and is never held together with the
 //!   lock of the lists.
-//! - The lock of the lists ([`Lists`]) nests inside `ci->lock`. It protects the lists and the
+//! - The lock of the lists ([`ListsGuard`]) nests inside `ci->lock`. It protects the lists and the
 //!   number of clusters with tables.
 //! - The [`ListState`] of a cluster changes under `ci->lock`. A cluster joins or leaves a list
 //!   under both `ci->lock` and the lock of the lists. The free list needs only the lock of the
@@ -63,7 +64,7 @@
 //! the locks is inverted.
 //!
 //! [`ListState`]: crate::vswap::slot_map::ListState
-//! [`Lists`]: crate::ffi::cluster_list::Lists
+//! [`ListsGuard`]: crate::ffi::cluster_list::ListsGuard
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
@@ -78,53 +79,53 @@ mod folio_slots;
 mod state;
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-pub(crate) use backing_words::AtHand;
+pub(crate) use backing_words::ClaimSource;
 pub(crate) use state::free::swap_cache;
 pub(crate) use {
     crate::ffi::cluster::{
         Cluster,
+        ClusterGuard,
         ExtendTable,
-        Guard,
         LockedCluster,
         Populated,
-        Spare,
+        SpareCluster,
         Tables, //
     },
     alloc::{
         AllocKey,
-        Own,
+        LockedFields,
         Taken, //
     },
     backing_words::{
         keeps_table,
         take_replaced,
         Backed,
-        OwnedWord,
-        TakenWords, //
+        ClearedWords,
+        OwnedWord, //
     },
     binding::{
         Binding,
         BitWord,
         ClearedBits,
         EndedBinding,
-        Scatter,
-        SetBits, //
+        SetBits,
+        UnbindMemory, //
     },
     create::{
         backing_size,
         setup,
         sizes, //
     },
-    extend::CountsKey,
+    extend::ExtendTableKey,
     folio_slots::{
         FolioSlots,
         LockedSlots, //
     },
     state::{
         free::{
-            Unbacked,
             Unpinned,
-            UnpinnedAlone,
+            UnpinnedGuard,
+            UnpinnedNoWords,
             UnpinnedSlot, //
         },
         SwapWords, //
@@ -133,17 +134,17 @@ pub(crate) use {
 
 use crate::{
     ffi::{
-        folio::Slot,
+        folio::SlotRight,
         layout::SWAPFILE_CLUSTER, //
     },
     vswap::{
         cluster::{
-            alloc::Used,
-            extend::Extended, //
+            alloc::NrUsed,
+            extend::NrExtended, //
         },
         directory::{
             find,
-            Number, //
+            ClusterNumber, //
         },
         swap_table::{
             Backing,
@@ -165,28 +166,28 @@ use kernel::{
 static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 
 /// The part of a cluster's header with atomic and constant fields, most of which tasks also read
-/// without `ci->lock`. [`Own`] is the part that only the holder of `ci->lock` reads. Each atomic
-/// field is changed only by the file in `cluster/` that defines its type.
-pub(crate) struct Shared {
+/// without `ci->lock`. [`LockedFields`] is the part that only the holder of `ci->lock` reads. Each
+/// atomic field is changed only by the file in `cluster/` that defines its type.
+pub(crate) struct SharedFields {
     /// The device cluster that the cluster is bound to, if any, and which slots have data there.
     /// Changed under `ci->lock`.
     device: Binding,
     /// The number of slots in use. Changed under `ci->lock`.
-    used: Used,
+    used: NrUsed,
     /// The number of slots whose swap count is in the extend table. Read and changed only under
     /// `ci->lock`.
-    extended: Extended,
+    extended: NrExtended,
     /// The number of the cluster in the directory. It never changes.
-    number: Number,
+    number: ClusterNumber,
 }
 
-impl Shared {
+impl SharedFields {
     /// Returns the value for a new cluster, which is not bound and has no slot in use.
-    pub(crate) const fn new(number: Number) -> Self {
+    pub(crate) const fn new(number: ClusterNumber) -> Self {
         Self {
             device: Binding::none(),
-            used: Used::none(),
-            extended: Extended::none(),
+            used: NrUsed::none(),
+            extended: NrExtended::none(),
             number,
         }
     }
@@ -301,7 +302,7 @@ impl Cluster {
 /// Returns the cluster of a virtual slot, and the index of the slot in it. Warns and returns
 /// `None` for a device slot. Returns `None` if there is no such cluster.
 #[inline]
-fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
+fn place(slot: &SlotRight<'_>) -> Option<(&'static Cluster, u32)> {
     let entry = slot.entry();
     if warn_on_once!(!entry.is_virtual()) {
         return None;

@@ -2,7 +2,7 @@
 
 //! The lists of clusters with free slots, and the clusters that each CPU allocates from.
 //!
-//! The lock of the lists ([`Lists`]) nests inside `ci->lock` of a virtual cluster. A task that
+//! The lock of the lists ([`ListsGuard`]) nests inside `ci->lock` of a virtual cluster. A task that
 //! holds the lock of the lists only trylocks clusters. The [`ListState`] of a cluster says which
 //! list the cluster is on. It changes under both locks, or under `ci->lock` alone if the cluster
 //! is on no list.
@@ -12,17 +12,17 @@
 #![forbid(unsafe_code)]
 
 pub(crate) use crate::ffi::cluster_list::{
-    Lists,
-    Local, //
+    ListsGuard,
+    LocalGuard, //
 };
 use crate::{
     ffi::{
         cluster_list::{
             peek_current,
             take_current,
-            Counted,
-            List,
-            Nth,
+            ClusterList,
+            CountedCluster,
+            CurrentIndex,
             NR_ORDERS, //
         },
         device,
@@ -31,9 +31,9 @@ use crate::{
     vswap::{
         cluster::{
             Cluster,
-            Guard,
+            ClusterGuard,
             LockedCluster,
-            Spare, //
+            SpareCluster, //
         },
         slot_map::ListState,
         swap_table::PhysSlot, //
@@ -50,7 +50,7 @@ const MAX_CONTENDED: usize = 16;
 
 /// The kind of a cluster that slots are allocated from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ClusterKind {
     /// A cluster that is not bound. Its slots have no backing when they are allocated.
     Unbound,
     /// A cluster that is bound to a device cluster. Its slots are allocated together with the
@@ -58,29 +58,29 @@ pub(crate) enum Kind {
     Bound,
 }
 
-impl Kind {
+impl ClusterKind {
     /// Returns the index of a CPU's cluster of this kind for folios of `order`. Returns `None` if
     /// the order is too large.
     #[inline]
-    fn nth(self, order: u32) -> Option<Nth> {
-        Nth::new(order, self == Self::Bound)
+    fn nth(self, order: u32) -> Option<CurrentIndex> {
+        CurrentIndex::new(order, self == Self::Bound)
     }
 }
 
 /// The next cluster for a CPU whose cluster has no free run.
 pub(crate) enum Refill {
     /// A cluster with a free run, locked, and assigned to the CPU.
-    Partial(Guard),
+    Partial(ClusterGuard),
     /// A cluster without tables, to install tables in. It is already counted as one with tables.
-    Spare(Spare),
+    Spare(SpareCluster),
     /// The caller may create a cluster. It is already counted as one with tables.
-    Create(Counted),
+    Create(CountedCluster),
     /// There is no cluster: `limit` clusters have tables already, or the device has no free
     /// cluster to bind to.
     Limit,
 }
 
-impl Lists {
+impl ListsGuard {
     /// Records `state` as the list of a locked cluster with tables. Moves the cluster to the front
     /// of that list. If `state` stands for no list, removes the cluster from its list instead.
     /// Warns and does nothing for [`ListState::Free`], for a cluster without tables, and for a
@@ -141,7 +141,12 @@ impl Lists {
     /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it
     /// locked. Returns `None` if the list has no cluster that can be locked: see
     /// [`Self::take_from`]. `ty` is as for [`Self::take_any`].
-    pub(crate) fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
+    pub(crate) fn take_partial(
+        &mut self,
+        cpu: u32,
+        order: u32,
+        ty: Option<u8>,
+    ) -> Option<ClusterGuard> {
         self.take_from(Self::of(ty)?.partial(order)?, cpu, order)
     }
 
@@ -150,7 +155,7 @@ impl Lists {
     /// run of their order, then low orders. Returns `None` if no list has a cluster that can be
     /// locked. `ty` is the type of the device that the cluster is bound to. For an unbound
     /// cluster, `ty` is `None`.
-    pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
+    pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<ClusterGuard> {
         let frag = Self::of(ty)?.frag();
         let found = self.take_partial(cpu, 0, ty);
         let found = found.or_else(|| self.take_from(frag, cpu, 0));
@@ -167,7 +172,12 @@ impl Lists {
     /// Removes from a list the first cluster that can be locked without waiting, among the first
     /// [`MAX_CONTENDED`]. Assigns it to a CPU and an order, and returns it locked. Returns `None`
     /// if there is none.
-    fn take_from(&mut self, list: &'static List, cpu: u32, order: u32) -> Option<Guard> {
+    fn take_from(
+        &mut self,
+        list: &'static ClusterList,
+        cpu: u32,
+        order: u32,
+    ) -> Option<ClusterGuard> {
         // Give up if the first `MAX_CONTENDED` clusters are locked. Clusters are locked for a
         // short time only, so many locked ones mean that the list is contended.
         let mut first = self.iter(list).take(MAX_CONTENDED);
@@ -180,7 +190,7 @@ impl Lists {
     }
 }
 
-impl Local {
+impl LocalGuard {
     /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the task may run on
     /// another CPU and hold the lock of that CPU's state.
     pub(crate) fn while_unlocked<R>(self, f: impl FnOnce() -> R) -> (Self, R) {
@@ -193,8 +203,13 @@ impl Local {
     /// allocates from it. For order 0, it may be a cluster for folios of a higher order. Assigns
     /// the cluster to this CPU for `order`, and returns it locked. For the old CPU and order,
     /// [`LockedCluster::is_for`] returns false from then on. Returns `None` if there is no such
-    /// cluster. `ty` is as for [`Lists::take_any`].
-    pub(crate) fn take_from_cpus(&self, order: u32, kind: Kind, ty: Option<u8>) -> Option<Guard> {
+    /// cluster. `ty` is as for [`ListsGuard::take_any`].
+    pub(crate) fn take_from_cpus(
+        &self,
+        order: u32,
+        kind: ClusterKind,
+        ty: Option<u8>,
+    ) -> Option<ClusterGuard> {
         let orders = match order {
             0 => 0..NR_ORDERS,
             _ => order..order.saturating_add(1),
@@ -228,7 +243,7 @@ impl Local {
     /// another CPU may have taken the cluster over, or the cluster may have become empty. So the
     /// caller must check [`LockedCluster::is_for`].
     #[inline]
-    pub(crate) fn current(&self, order: u32, kind: Kind) -> Option<&'static Cluster> {
+    pub(crate) fn current(&self, order: u32, kind: ClusterKind) -> Option<&'static Cluster> {
         self.get(kind.nth(order)?)
     }
 
@@ -237,7 +252,7 @@ impl Local {
     pub(crate) fn set_current(
         &mut self,
         order: u32,
-        kind: Kind,
+        kind: ClusterKind,
         cluster: Option<&'static Cluster>,
     ) {
         if let Some(nth) = kind.nth(order) {
@@ -246,7 +261,7 @@ impl Local {
     }
 
     /// Clears and returns the cluster that an offline CPU allocated from, for an order and a kind.
-    pub(crate) fn take_away(cpu: u32, order: u32, kind: Kind) -> Option<&'static Cluster> {
+    pub(crate) fn take_away(cpu: u32, order: u32, kind: ClusterKind) -> Option<&'static Cluster> {
         take_current(CpuId::from_u32(cpu)?, kind.nth(order)?)
     }
 }

@@ -26,9 +26,9 @@ use kernel::prelude::*;
 
 /// The key that lets only this file set the swap count of a slot to a number. It does so only to
 /// move a count between the word of the slot and the extend table.
-pub(super) struct CountKey(());
+pub(super) struct WordCountKey(());
 
-const KEY: CountKey = CountKey(());
+const KEY: WordCountKey = WordCountKey(());
 
 impl LockedCluster<'_> {
     /// Drops one swap count of a slot whose word says that the count is in the extend table. Warns

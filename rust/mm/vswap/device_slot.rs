@@ -12,9 +12,9 @@
 //!
 //! # Order of the steps
 //!
-//! 1. Reserve backing words ([`Promise`]). This can fail, because it may allocate a backing table.
-//!    zswap's writeback skips this step, because the word of the zswap entry will name the device
-//!    slot.
+//! 1. Reserve backing words ([`ReservedWords`]). This can fail, because it may allocate a backing
+//!    table. zswap's writeback skips this step, because the word of the zswap entry will name the
+//!    device slot.
 //! 2. Charge the slots as swap, to the cgroup that was recorded when the virtual slots were
 //!    allocated.
 //! 3. Allocate the device slots. Their reverse map words name the virtual slots from then on, but
@@ -33,7 +33,7 @@
 //!
 //! # When there is no room
 //!
-//! - For a folio of order 0, `vswap_alloc_slots()` ends the binding of a cluster (`scatter`), so
+//! - For a folio of order 0, `vswap_alloc_slots()` ends the binding of a cluster (`idle_slots`), so
 //!   that idle device slots become free, and tries again. For a large folio, it does not.
 //! - In swap-out, `swap_writeout()` leaves the folio in memory, dirty and active. Reclaim splits a
 //!   large folio and tries its pages one by one, if the cgroup allows writeback and storage is not
@@ -51,11 +51,11 @@ use crate::{
             DeviceSlots, //
         },
         folio::{
-            Owner,
+            ChargeTarget,
             SwapFolio, //
         },
         memcg,
-        trace::To,
+        trace::MovedTo,
         vswap::{
             self,
             ChargeFor, //
@@ -64,19 +64,19 @@ use crate::{
     vswap::{
         backing::{
             self,
-            FreedBacking, //
+            RemovedBacking, //
         },
         cluster::{
             Cluster,
             FolioSlots, //
         },
-        slot::New,
+        slot::NewSlots,
         swap_table::PhysSlot, //
     },
     warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
-        table::Promise, //
+        table::ReservedWords, //
     }, //
 };
 use kernel::prelude::*;
@@ -90,14 +90,14 @@ const KEY: BackKey = BackKey(());
 
 /// What steps 1 to 3 (see [the module](self)) have reserved so far for the virtual slots of a
 /// folio: backing words, a charge as swap, and device slots, which no backing word names yet.
-/// Dropping the value frees the device slots, uncharges them, and releases the promise of backing
-/// words.
+/// Dropping the value frees the device slots, uncharges them, and releases the reserved
+/// backing words.
 #[must_use]
 pub(crate) struct SlotReservation {
     cluster: &'static Cluster,
     start: u32,
     // The backing words that are reserved for the slots.
-    promise: Option<Promise>,
+    reserved: Option<ReservedWords>,
     // The number of slots that are charged as swap to `id`.
     charged: u32,
     id: u16,
@@ -114,10 +114,10 @@ impl SlotReservation {
     fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let mut room = Self::none(folio)?;
         let nr = folio.nr_pages() as u32;
-        let (guard, promise) = backing::reserve(room.cluster, nr, folio.owner())?;
+        let (guard, reserved) = backing::reserve(room.cluster, nr, folio.owner())?;
         room.id = guard.id(room.start);
         drop(guard);
-        room.promise = Some(promise);
+        room.reserved = Some(reserved);
         vswap::charge_id(room.id, nr, ChargeFor::More, folio.owner())?;
         room.charged = nr;
         room.slots = Some(DeviceSlots::alloc(folio)?);
@@ -156,7 +156,7 @@ impl SlotReservation {
         Ok(Self {
             cluster: slots.cluster(),
             start: slots.range().start,
-            promise: None,
+            reserved: None,
             charged: 0,
             id: 0,
             slots: None,
@@ -206,7 +206,7 @@ impl SlotReservation {
     fn backed(self, first: Option<PhysSlot>, nr: u32) {
         if let Some(first) = first {
             let slots = self.start..self.start.wrapping_add(nr);
-            backing::moved(self.cluster, slots, To::Device(first));
+            backing::moved(self.cluster, slots, MovedTo::Device(first));
         }
         core::mem::forget(self);
     }
@@ -217,20 +217,20 @@ impl SlotReservation {
     #[inline]
     fn fill(mut self, folio: &mut SwapFolio<'_>) -> Result {
         let mut target = self.target(folio)?;
-        let (Some(slots), Some(promise)) = (self.slots.take(), self.promise.take()) else {
+        let (Some(slots), Some(reserved)) = (self.slots.take(), self.reserved.take()) else {
             warn_on_once!(true);
             return Err(EINVAL);
         };
         let (first, nr) = (slots.nth(0), slots.nr());
-        let result = target.lock().set_slots(slots, promise, KEY);
+        let result = target.lock().set_slots(slots, reserved, KEY);
         match result {
             Ok(()) => {
                 self.backed(first, nr);
                 Ok(())
             }
-            Err((slots, promise)) => {
+            Err((slots, reserved)) => {
                 self.slots = Some(slots);
-                self.promise = Some(promise);
+                self.reserved = Some(reserved);
                 Err(EINVAL)
             }
         }
@@ -241,8 +241,8 @@ impl Drop for SlotReservation {
     fn drop(&mut self) {
         self.slots = None;
         vswap::uncharge_id(self.id, self.charged);
-        if let Some(promise) = self.promise.take() {
-            self.cluster.lock().lend().unreserve(promise);
+        if let Some(reserved) = self.reserved.take() {
+            self.cluster.lock().lend().unreserve(reserved);
         }
     }
 }
@@ -273,7 +273,7 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     // Remove the zero flags, and a backing that cannot be used, such as device slots that are not
     // one run. Do this before the charge, so that no slot is charged twice. zswap has none of the
     // pages, because a store that fails frees them.
-    backing::unback(&mut slots, &mut FreedBacking::nothing());
+    backing::unback(&mut slots, &mut RemovedBacking::nothing());
     backing::clear_zero(&mut slots);
     if back_bound(&mut slots, owner)? {
         return Ok(());
@@ -285,7 +285,7 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
 /// slots of the folio have no backing yet. Returns false if the cluster is not bound, if the folio
 /// is large and the device is not a block device, or if the device slots cannot be taken into use.
 /// Returns `ENOMEM` if the slots would exceed memory.swap.max of their cgroup or an ancestor.
-fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
+fn back_bound(slots: &mut FolioSlots<'_>, owner: ChargeTarget<'_>) -> Result<bool> {
     let (cluster, range) = (slots.cluster(), slots.range());
     let nr = range.len() as u32;
     match cluster.peek_binding() {
@@ -298,7 +298,7 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
     vswap::charge_id(id, nr, ChargeFor::More, owner)?;
     let taken = slots.lock().take_device(KEY);
     match taken {
-        Some(first) => backing::moved(cluster, range, To::Device(first)),
+        Some(first) => backing::moved(cluster, range, MovedTo::Device(first)),
         None => vswap::uncharge_id(id, nr),
     }
     Ok(taken.is_some())
@@ -307,21 +307,21 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
 /// Backs the virtual slots of a folio by device slots, right after the virtual slots were
 /// allocated. Unlike in [`back`], the virtual slots have no backing, and are charged as swap
 /// already. On error, uncharges them. May sleep.
-pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
-    let (cluster, slots, id, promise) = new.into_parts();
+pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: NewSlots) -> Result {
+    let (cluster, slots, id, reserved) = new.into_parts();
     let nr = slots.len() as u32;
     let mut room = SlotReservation {
         cluster,
         start: slots.start,
-        promise,
+        reserved,
         charged: nr,
         id,
         slots: None,
     };
-    if room.promise.is_none() {
-        let (guard, promise) = backing::reserve(cluster, nr, folio.owner())?;
+    if room.reserved.is_none() {
+        let (guard, reserved) = backing::reserve(cluster, nr, folio.owner())?;
         drop(guard);
-        room.promise = Some(promise);
+        room.reserved = Some(reserved);
     }
     room.slots = Some(DeviceSlots::alloc(folio)?);
     room.fill(folio)

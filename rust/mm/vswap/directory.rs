@@ -14,12 +14,12 @@ use crate::{
         array::Array,
         cluster::{
             HeaderCache,
-            Setup, //
+            ModeLock, //
         }, //
     },
     vswap::cluster::{
         Cluster,
-        Spare, //
+        SpareCluster, //
     },
     zswap::table::SLOTS, //
 };
@@ -47,9 +47,9 @@ pub(crate) struct Directory(());
 /// The number came from [`NEXT`], and no other value has it. [`Directory::setup`] took a
 /// [`HeaderCache`] before.
 #[must_use]
-pub(crate) struct Number(u32);
+pub(crate) struct ClusterNumber(u32);
 
-impl Number {
+impl ClusterNumber {
     pub(super) fn get(&self) -> usize {
         self.0 as usize
     }
@@ -58,12 +58,12 @@ impl Number {
 /// A new cluster, which the directory does not have yet. Only [`Directory::publish`] returns the
 /// cluster, so no task installs tables in it before. Dropping the value leaks the cluster.
 #[must_use]
-pub(crate) struct NewCluster(Spare);
+pub(crate) struct NewCluster(SpareCluster);
 
 impl NewCluster {
     /// Creates the value for a cluster that was just allocated. For a published cluster, it would
     /// be harmless, because publishing the cluster again stores the same pointer.
-    pub(crate) fn new(cluster: Spare) -> Self {
+    pub(crate) fn new(cluster: SpareCluster) -> Self {
         Self(cluster)
     }
 }
@@ -76,7 +76,7 @@ static NEXT: Atomic<u32> = Atomic::new(0);
 impl Directory {
     /// Allocates the root of the array, for clusters with numbers below `max`. `_cache` proves
     /// that the slab cache of cluster headers exists. May sleep.
-    pub(super) fn setup(setup: &Setup<'_>, max: usize, _cache: HeaderCache) -> Result {
+    pub(super) fn setup(setup: &ModeLock<'_>, max: usize, _cache: HeaderCache) -> Result {
         CLUSTERS.setup(max, setup)
     }
 
@@ -99,7 +99,7 @@ impl Directory {
 
     /// Gives out the next number, and allocates the chunk of the array for it. Returns `None`
     /// before [`Self::setup`], if all numbers were given out, or if there is no memory. May sleep.
-    pub(super) fn reserve() -> Option<Number> {
+    pub(super) fn reserve() -> Option<ClusterNumber> {
         let number = loop {
             let next = NEXT.load(Relaxed);
             if next as usize >= CLUSTERS.most() {
@@ -108,7 +108,7 @@ impl Directory {
             if NEXT.cmpxchg(next, next.wrapping_add(1), Full).is_ok() {
                 // INVARIANT: No other task gets this number, unless `unreserve()` takes the value
                 // back. `most()` is 0 before `setup()`, which takes a `HeaderCache`.
-                break Number(next);
+                break ClusterNumber(next);
             }
         };
         let reserved = CLUSTERS.reserve(number.get(), bindings::VSWAP_GFP_HEADER);
@@ -121,7 +121,7 @@ impl Directory {
 
     /// Takes a number back if it was given out last, so that it is given out again. Any other
     /// number never gets a cluster.
-    pub(super) fn unreserve(Number(number): Number) {
+    pub(super) fn unreserve(ClusterNumber(number): ClusterNumber) {
         let _ = NEXT.cmpxchg(number.wrapping_add(1), number, Full);
     }
 
@@ -130,7 +130,7 @@ impl Directory {
     ///
     /// [`Array::set`] stores the pointer with release ordering, and [`Array::get`] in
     /// [`Self::find`] loads it with acquire ordering. So a lookup sees the initialized header.
-    pub(crate) fn publish(NewCluster(spare): NewCluster) -> Spare {
+    pub(crate) fn publish(NewCluster(spare): NewCluster) -> SpareCluster {
         let cluster = spare.cluster();
         CLUSTERS.set(cluster.index(), cluster);
         spare

@@ -18,8 +18,8 @@
 //!   allocates from.
 //! - `slot_alloc`: allocates virtual slots for a folio.
 //! - [`slot_map`]: which slots of a cluster are free. Pure.
-//! - [`bound`]: the device cluster that a cluster is bound to, and which slots have data there.
-//!   Pure.
+//! - [`device_map`]: the device cluster that a cluster is bound to, and which slots have data
+//!   there. Pure.
 //!
 //! Operations on a slot:
 //!
@@ -33,7 +33,7 @@
 //!
 //! - `backing`: changes and removes the backing of a slot, in zswap or on a device.
 //! - `device_slot`: allocates the device slots that back virtual ones.
-//! - `scatter`: ends the binding of a virtual cluster, so that C's allocator can use its idle
+//! - `idle_slots`: ends the binding of a virtual cluster, so that C's allocator can use its idle
 //!   device slots.
 //! - `swapoff`: reads the pages of virtual slots from a device that swapoff turns off.
 //!
@@ -50,7 +50,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bound;
+pub mod device_map;
 pub mod lookup;
 pub mod slot_map;
 pub mod swap_table;
@@ -64,8 +64,8 @@ pub(crate) mod cluster_list;
 mod count;
 pub(crate) mod device_slot;
 pub(crate) mod directory;
+pub(crate) mod idle_slots;
 pub(crate) mod mode;
-pub(crate) mod scatter;
 pub(crate) mod slot;
 pub(crate) mod slot_alloc;
 pub(crate) mod stats;

@@ -9,7 +9,7 @@
 
 use crate::{
     ffi::{
-        cluster::Setup,
+        cluster::ModeLock,
         params::totalram_pages,
         vswap, //
     },
@@ -24,7 +24,7 @@ use crate::{
 use kernel::prelude::*;
 
 /// Sets vswap up, without turning it on. Does nothing if that was done before. May sleep.
-pub(crate) fn set_up(setup: &Setup<'_>) -> Result {
+pub(crate) fn set_up(setup: &ModeLock<'_>) -> Result {
     // The setup creates cluster 0 last, so if it exists, the setup is complete.
     if Directory::find(0).is_some() {
         return Ok(());
@@ -42,7 +42,7 @@ pub(crate) fn set_up(setup: &Setup<'_>) -> Result {
 }
 
 /// Turns vswap on or off. Sets it up first if it is turned on. May sleep.
-pub(crate) fn switch(setup: &Setup<'_>, on: bool) -> Result {
+pub(crate) fn switch(setup: &ModeLock<'_>, on: bool) -> Result {
     if on {
         set_up(setup)?;
         setup.note_ever_on();
@@ -54,7 +54,7 @@ pub(crate) fn switch(setup: &Setup<'_>, on: bool) -> Result {
 /// Turns vswap off, and swaps in all pages that have virtual entries. On error, restores the mode,
 /// because memory may be full. The pages that were swapped in stay in memory, and another call
 /// continues with the rest. Sleeps.
-pub(crate) fn drain(setup: &Setup<'_>) -> Result {
+pub(crate) fn drain(setup: &ModeLock<'_>) -> Result {
     let was_on = vswap::is_on();
     setup.set_on(false);
     // Wait for allocations that have not seen the new mode, so that `unuse()` finds their slots.

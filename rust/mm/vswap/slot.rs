@@ -12,7 +12,7 @@
 //! cgroup id and its backing are removed. An object in zsmalloc is freed, too. The slot can then
 //! be allocated again. The device slots of a bound cluster become idle under the lock: C counts
 //! them as free. Other device slots and empty zspages are freed, and references to a zswap pool are
-//! put, after the unlock. A [`FreedBacking`] keeps one run of device slots and references to one
+//! put, after the unlock. A [`RemovedBacking`] keeps one run of device slots and references to one
 //! pool until then.
 //! A second run or pool replaces the first one, which is freed at once, under the lock. If C has
 //! taken the lock, everything is freed under the lock.
@@ -25,14 +25,14 @@ use crate::{
         layout::SWAPFILE_CLUSTER,
         trace::{
             self,
-            To, //
+            MovedTo, //
         },
         vswap::{
             self,
-            Entered,
+            AddedFolio,
             IdRefs,
-            NewSwap,
             SwapCounts,
+            UncachedFolio,
             Uncharge, //
         }, //
     },
@@ -40,23 +40,23 @@ use crate::{
         backing::{
             grow,
             moved,
-            FreedBacking, //
+            RemovedBacking, //
         },
         cluster::{
             Backed,
             Cluster,
+            ClusterGuard,
             ExtendTable,
-            Guard,
             LockedCluster,
-            Unbacked,
             Unpinned,
-            UnpinnedAlone, //
+            UnpinnedGuard,
+            UnpinnedNoWords, //
         },
-        cluster_list::Kind,
+        cluster_list::ClusterKind,
         directory::find,
         slot_alloc::{
             self,
-            Run, //
+            AllocatedRun, //
         },
         swap_table::{
             is_counted_word,
@@ -68,8 +68,8 @@ use crate::{
     warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
-        record::Sum,
-        table::Promise, //
+        record::ZswapCharge,
+        table::ReservedWords, //
     }, //
 };
 use core::ops::Range;
@@ -80,14 +80,14 @@ use kernel::prelude::*;
 struct Ids {
     refs: IdRefs,
     nr_charged: u32,
-    stored: Sum,
+    stored: ZswapCharge,
 }
 
 impl Ids {
     const NONE: Self = Self {
         refs: IdRefs::NONE,
         nr_charged: 0,
-        stored: Sum::NONE,
+        stored: ZswapCharge::NONE,
     };
 
     /// Adds the reference of a freed slot to its cgroup id. If the id is not that of the slots
@@ -110,7 +110,7 @@ impl Ids {
 /// Frees slots that nothing pins. Adds their id references and charges to `uncharge`, and their
 /// backing to `freed`. If a table is missing, which is a bug, warns and leaks the slots.
 #[inline]
-pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge: &mut Uncharge) {
+pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut RemovedBacking, uncharge: &mut Uncharge) {
     let slots = match slots.unbacked() {
         Ok(slots) => return free_unbacked_slots(slots, uncharge),
         Err(slots) => slots,
@@ -144,15 +144,17 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
 /// Frees slots of a cluster in which no backing word is in use, for [`free_slots`].
 // Out of line, because inlined it would take registers from the loop of `free_slots`.
 #[inline(never)]
-fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
-    free_unbacked(slots, |ids, charged| uncharge.add(ids, charged, Sum::NONE));
+fn free_unbacked_slots(slots: UnpinnedNoWords<'_>, uncharge: &mut Uncharge) {
+    free_unbacked(slots, |ids, charged| {
+        uncharge.add(ids, charged, ZswapCharge::NONE)
+    });
 }
 
 /// Frees slots of a cluster in which no backing word is in use. Calls `uncharge` for each run of
 /// slots of one cgroup, with the references to the id of the cgroup and the number of slots
 /// charged as swap.
 #[inline(always)]
-fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
+fn free_unbacked(slots: UnpinnedNoWords<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     if let Some(cleared) = slots.clear(uncharge) {
         cleared.free();
     }
@@ -167,11 +169,11 @@ fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
 pub(super) fn free_slot(
     slot: Unpinned<'_>,
     freed: &mut FreeBatch,
-    mut uncharge: impl FnMut(IdRefs, u32, Sum),
+    mut uncharge: impl FnMut(IdRefs, u32, ZswapCharge),
 ) -> Option<DeviceSlots> {
     let slot = match slot.alone()?.unbacked() {
         Ok(slot) => {
-            free_unbacked(slot, |id, charged| uncharge(id, charged, Sum::NONE));
+            free_unbacked(slot, |id, charged| uncharge(id, charged, ZswapCharge::NONE));
             return None;
         }
         Err(slot) => slot,
@@ -181,10 +183,10 @@ pub(super) fn free_slot(
         Some(Backed::Zswap(stored)) => uncharge(id, 0, stored),
         Some(Backed::Device(its)) => {
             slots = Some(its);
-            uncharge(id, 1, Sum::NONE);
+            uncharge(id, 1, ZswapCharge::NONE);
         }
-        Some(Backed::Bound) => uncharge(id, 1, Sum::NONE),
-        None => uncharge(id, is_zero_word(word).into(), Sum::NONE),
+        Some(Backed::Bound) => uncharge(id, 1, ZswapCharge::NONE),
+        None => uncharge(id, is_zero_word(word).into(), ZswapCharge::NONE),
     });
     if let Some(cleared) = cleared {
         cleared.free();
@@ -194,22 +196,22 @@ pub(super) fn free_slot(
 
 /// Virtual slots that were just allocated for a folio and charged as swap, and that the caller has
 /// to back by device slots ([`device_slot::back_new`](super::device_slot::back_new)). Dropping the
-/// value leaks the charge, and the promise.
+/// value leaks the charge, and the reserved words.
 #[must_use]
-pub(crate) struct New {
+pub(crate) struct NewSlots {
     cluster: &'static Cluster,
     start: u32,
     nr: u32,
     id: u16,
-    promise: Option<Promise>,
+    reserved: Option<ReservedWords>,
 }
 
-impl New {
+impl NewSlots {
     /// Returns the cluster and the slots, their memory cgroup id, and the backing words that were
     /// reserved for them, if any. The caller takes over the charge.
-    pub(super) fn into_parts(self) -> (&'static Cluster, Range<u32>, u16, Option<Promise>) {
+    pub(super) fn into_parts(self) -> (&'static Cluster, Range<u32>, u16, Option<ReservedWords>) {
         let slots = self.start..self.start.wrapping_add(self.nr);
-        (self.cluster, slots, self.id, self.promise)
+        (self.cluster, slots, self.id, self.reserved)
     }
 }
 
@@ -220,18 +222,18 @@ impl New {
 ///
 /// With `to_device`, the folio is to be written to a device, and the caller has charged the slots
 /// as swap. Slots in a bound cluster get their device slots here. For slots in another cluster,
-/// reserves backing words if the cluster has a backing table, and returns [`New`], which the
-/// caller backs by device slots next. In all other cases there is no [`New`].
+/// reserves backing words if the cluster has a backing table, and returns [`NewSlots`], which the
+/// caller backs by device slots next. In all other cases there is no [`NewSlots`].
 ///
-/// The [`Entered`] proves that the folio is in the swap cache. `vswap_alloc_folio()` needs this
+/// The [`AddedFolio`] proves that the folio is in the swap cache. `vswap_alloc_folio()` needs this
 /// proof to return 0 to C.
 // Inlined, so that each caller has a constant `to_device`.
 #[inline(always)]
 pub(crate) fn alloc_folio<'a>(
-    folio: NewSwap<'a>,
+    folio: UncachedFolio<'a>,
     ids: IdRefs,
     to_device: bool,
-) -> Result<(Entered<'a>, Option<New>), NewSwap<'a>> {
+) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
     match folio.single() {
         Ok(folio) => alloc(folio, ids, to_device),
         Err(folio) => alloc_large(folio, ids, to_device),
@@ -242,30 +244,30 @@ pub(crate) fn alloc_folio<'a>(
 /// one page.
 #[inline(never)]
 fn alloc_large<'a>(
-    folio: NewSwap<'a>,
+    folio: UncachedFolio<'a>,
     ids: IdRefs,
     to_device: bool,
-) -> Result<(Entered<'a>, Option<New>), NewSwap<'a>> {
+) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
     alloc(folio, ids, to_device)
 }
 
 #[inline(always)]
 fn alloc<'a>(
-    folio: NewSwap<'a>,
+    folio: UncachedFolio<'a>,
     ids: IdRefs,
     to_device: bool,
-) -> Result<(Entered<'a>, Option<New>), NewSwap<'a>> {
+) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
     let (nr, id) = (folio.nr_pages(), ids.id());
     let charged = if to_device { nr } else { 0 };
     let refuse = |(folio, ids): (_, IdRefs)| {
-        ids.put(charged, Sum::NONE);
+        ids.put(charged, ZswapCharge::NONE);
         Err(folio)
     };
 
     let kind = if to_device {
-        Kind::Bound
+        ClusterKind::Bound
     } else {
-        Kind::Unbound
+        ClusterKind::Unbound
     };
     let run = slot_alloc::alloc_run(folio.order(), kind, folio.owner());
     let on_device = to_device && run.is_some();
@@ -276,7 +278,7 @@ fn alloc<'a>(
             None
         }
     });
-    let Some(Run { taken, local }) = run else {
+    let Some(AllocatedRun { taken, local }) = run else {
         return refuse((folio, ids));
     };
     let (cluster, start) = (taken.cluster(), taken.start());
@@ -285,24 +287,28 @@ fn alloc<'a>(
         Err(refused) => return refuse(refused),
     };
     trace::alloc(cluster.first().wrapping_add(start as usize), nr, id);
-    let mut promise = None;
+    let mut reserved = None;
     if on_device {
         // The binding does not end while the cluster is locked.
         if let Some(first) = cluster.peek_binding().and_then(|first| first.nth(start)) {
-            moved(cluster, start..start.wrapping_add(nr), To::Device(first));
+            moved(
+                cluster,
+                start..start.wrapping_add(nr),
+                MovedTo::Device(first),
+            );
         }
     } else if to_device {
-        promise = guard.lend().reserve(nr);
+        reserved = guard.lend().reserve(nr);
     }
     drop(guard);
     drop(local);
     folio.lend().count_cached(true);
-    let new = (to_device && !on_device).then_some(New {
+    let new = (to_device && !on_device).then_some(NewSlots {
         cluster,
         start,
         nr,
         id,
-        promise,
+        reserved,
     });
     Ok((folio, new))
 }
@@ -336,10 +342,10 @@ pub(crate) fn zap_entries(counts: SwapCounts, uncharge: &mut Uncharge) {
 }
 
 /// Drops one swap count of a slot, and frees the slot if nothing pins it then. Returns false, and
-/// does nothing, if the caller must use [`put_many`]: see [`Guard::put_alone`]. Calls `uncharge`
-/// like [`free_slot`].
+/// does nothing, if the caller must use [`put_many`]: see [`ClusterGuard::put_alone`]. Calls
+/// `uncharge` like [`free_slot`].
 #[inline]
-fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum)) -> bool {
+fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, ZswapCharge)) -> bool {
     let Some((cluster, off)) = find(offset) else {
         return false;
     };
@@ -355,7 +361,7 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum
 /// Frees a slot, and unlocks its cluster. Calls `uncharge` like [`free_slot`]. Out of line, to
 /// keep its callers small: a page fault mostly frees no slot.
 #[inline(never)]
-pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
+pub(super) fn free_alone(slot: UnpinnedGuard, uncharge: impl FnMut(IdRefs, u32, ZswapCharge)) {
     // The backing is given up after the unlock. Freeing empty zspages takes locks of the page
     // allocator, and freeing a device slot takes the lock of the device cluster.
     let mut freed = FreeBatch::new();
@@ -398,7 +404,7 @@ fn put_range(
     let (mut at, end) = (start, start.wrapping_add(nr));
     while at < end {
         let stop = end.min(at.wrapping_add(MOST_PUT));
-        let mut freed = FreedBacking::nothing();
+        let mut freed = RemovedBacking::nothing();
         let mut guard = cluster.lock();
         let mut locked = guard.lend();
         cache_only |= locked.put_range(at..stop, |slots| free_slots(slots, &mut freed, uncharge));
@@ -446,7 +452,7 @@ pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
 }
 
 #[cold]
-fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -> Result {
+fn dup_range(mut guard: ClusterGuard, cluster: &'static Cluster, start: u32, nr: u32) -> Result {
     let mut off = start;
     while off < start.wrapping_add(nr) {
         match guard.lend().dup_one(off) {
@@ -472,7 +478,7 @@ fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -
     Ok(())
 }
 
-fn undo_dup(mut guard: Guard, start: u32, end: u32) {
+fn undo_dup(mut guard: ClusterGuard, start: u32, end: u32) {
     // This frees no slot, because the caller holds another swap count of each slot, or the lock of
     // its folio.
     guard.lend().put_range(start..end, |_| {});

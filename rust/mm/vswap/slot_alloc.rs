@@ -4,10 +4,10 @@
 //!
 //! Each CPU has at most one cluster for each order and kind (bound, unbound). Another CPU
 //! allocates from it only after it has taken the cluster over. The fast path takes the CPU's own
-//! lock ([`Local`]) and the lock of the cluster. Other CPUs lock the cluster mostly for slots that
-//! are in use. When the cluster has no free run, the CPU takes the first cluster of the partial
-//! list that is not locked, which is likely the fullest. If there is none, the CPU takes a cluster
-//! without tables.
+//! lock ([`LocalGuard`]) and the lock of the cluster. Other CPUs lock the cluster mostly for slots
+//! that are in use. When the cluster has no free run, the CPU takes the first cluster of the
+//! partial list that is not locked, which is likely the fullest. If there is none, the CPU takes a
+//! cluster without tables.
 //!
 //! If as many clusters have tables as [`capacity::limit`] allows, or if there is no memory for
 //! tables, a folio of order 0 gets a free slot of any cluster of the same kind. The cluster may be
@@ -29,10 +29,10 @@
 //!
 //! # Locks
 //!
-//! An allocation takes the CPU's own lock ([`Local`]), then the lock of one virtual cluster, then
-//! the lock of the lists ([`Lists`]). To find a cluster, it takes the lock of the lists first, and
-//! only trylocks clusters. It drops [`Local`] to sleep for memory. The caller holds the folio
-//! lock, but not `percpu_swap_cluster.lock`, nor the lock of a device cluster.
+//! An allocation takes the CPU's own lock ([`LocalGuard`]), then the lock of one virtual cluster,
+//! then the lock of the lists ([`ListsGuard`]). To find a cluster, it takes the lock of the lists
+//! first, and only trylocks clusters. It drops [`LocalGuard`] to sleep for memory. The caller holds
+//! the folio lock, but not `percpu_swap_cluster.lock`, nor the lock of a device cluster.
 //! `Documentation/rust/vswap/locking.rst` has the order of all locks.
 //!
 //! # Races
@@ -40,8 +40,9 @@
 //! - *Another CPU takes over a CPU's cluster*, because the cluster became empty, or because it has
 //!   free slots when no cluster can get tables or be bound. So an allocation checks, under the
 //!   lock of the cluster, whether the cluster is still assigned to its CPU.
-//! - *The task drops [`Local`] to sleep for memory.* Afterwards it uses the state of the CPU that
-//!   it runs on then. If that CPU has a cluster already, the task puts this cluster on its list.
+//! - *The task drops [`LocalGuard`] to sleep for memory.* Afterwards it uses the state of the CPU
+//!   that it runs on then. If that CPU has a cluster already, the task puts this cluster on its
+//!   list.
 //! - *vswap is turned off while a task allocates.* The task checks the mode under the lock of the
 //!   cluster. After the mode was changed, [`quiesce`] takes the lock of each cluster once. A task
 //!   that had the lock before has written its words, so a drain finds its slots. A task that gets
@@ -54,22 +55,22 @@
 use crate::{
     ffi::{
         device,
-        folio::Owner,
+        folio::ChargeTarget,
         params, //
     },
     vswap::{
         capacity,
         cluster::{
             Cluster,
-            Guard,
+            ClusterGuard,
             Populated,
-            Spare,
+            SpareCluster,
             Taken, //
         },
         cluster_list::{
-            Kind,
-            Lists,
-            Local,
+            ClusterKind,
+            ListsGuard,
+            LocalGuard,
             Refill, //
         },
         directory::Directory, //
@@ -80,31 +81,35 @@ use crate::{
 /// Slots that were taken for a folio, with the lock of their cluster, and the lock of the CPU that
 /// allocates from the cluster.
 #[must_use]
-pub(crate) struct Run {
+pub(crate) struct AllocatedRun {
     // Fields are dropped in this order: the cluster is unlocked first.
     pub(crate) taken: Taken,
-    pub(crate) local: Local,
+    pub(crate) local: LocalGuard,
 }
 
 /// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup
 /// of `owner`. Returns `None` if no cluster that can be taken has a free run, and
-/// [`capacity::limit`] clusters have tables or there is no memory for more. For [`Kind::Bound`],
-/// this is also so if no device cluster can be bound, and [`device::bindable_type`] or swapoff may
-/// refuse. May sleep.
+/// [`capacity::limit`] clusters have tables or there is no memory for more. For
+/// [`ClusterKind::Bound`], this is also so if no device cluster can be bound, and
+/// [`device::bindable_type`] or swapoff may refuse. May sleep.
 // Inlined, because each swap-out calls the function. What the fast path does not need is out of
 // line.
 #[inline(always)]
-pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
-    let mut local = Local::lock();
+pub(crate) fn alloc_run(
+    order: u32,
+    kind: ClusterKind,
+    owner: ChargeTarget<'_>,
+) -> Option<AllocatedRun> {
+    let mut local = LocalGuard::lock();
 
     if let Some(cluster) = local.current(order, kind) {
         let mut guard = cluster.lock();
         if guard.is_for(local.cpu(), order, kind) {
             guard = match guard.take_run(order) {
-                Ok(taken) => return Some(Run { taken, local }),
+                Ok(taken) => return Some(AllocatedRun { taken, local }),
                 Err(guard) => guard,
             };
-            Lists::lock().retire(&mut guard.lend());
+            ListsGuard::lock().retire(&mut guard.lend());
         }
         drop(guard);
         local.set_current(order, kind, None);
@@ -112,33 +117,38 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     refill(local, order, kind, owner)
 }
 
-/// Calls [`alloc_run`] for [`Kind::Unbound`]. Out of line, because only a folio that goes to a
-/// device and gets no slots in a bound cluster needs this.
+/// Calls [`alloc_run`] for [`ClusterKind::Unbound`]. Out of line, because only a folio that goes to
+/// a device and gets no slots in a bound cluster needs this.
 #[cold]
-pub(crate) fn alloc_unbound(order: u32, owner: Owner<'_>) -> Option<Run> {
-    alloc_run(order, Kind::Unbound, owner)
+pub(crate) fn alloc_unbound(order: u32, owner: ChargeTarget<'_>) -> Option<AllocatedRun> {
+    alloc_run(order, ClusterKind::Unbound, owner)
 }
 
 /// Takes slots from a cluster that the CPU did not allocate from before, for [`alloc_run`].
 #[cold]
-fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
+fn refill(
+    local: LocalGuard,
+    order: u32,
+    kind: ClusterKind,
+    owner: ChargeTarget<'_>,
+) -> Option<AllocatedRun> {
     // The type of the device that the cluster is bound to, or will be bound to.
     let ty = match kind {
-        Kind::Unbound => None,
-        Kind::Bound => Some(device::bindable_type(order)?),
+        ClusterKind::Unbound => None,
+        ClusterKind::Bound => Some(device::bindable_type(order)?),
     };
     let limit = capacity::limit();
     // This statement drops the lock of the lists, so that the lock can be taken again below.
-    let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
+    let refill = ListsGuard::lock().refill(local.cpu(), order, ty, limit);
     let (mut local, populated) = match refill {
         // For an unbound cluster, `take_from()` succeeds, because a cluster on the partial list
         // has a free run. For a bound one, it fails if swapoff has begun.
         Refill::Partial(guard) => return take_from(local, order, kind, guard),
         Refill::Spare(spare) => populate(spare, local, owner),
-        Refill::Create(counted) => match local.while_unlocked(Spare::create) {
+        Refill::Create(counted) => match local.while_unlocked(SpareCluster::create) {
             (local, Some(spare)) => populate(spare, local, owner),
             (local, None) => {
-                Lists::lock().uncount_populated(counted);
+                ListsGuard::lock().uncount_populated(counted);
                 (local, None)
             }
         },
@@ -153,8 +163,8 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     let Some(populated) = populated else {
         // A cluster may have been put on a list while this task slept.
         let listed = match order {
-            0 => Lists::lock().take_any(local.cpu(), ty),
-            _ => Lists::lock().take_partial(local.cpu(), order, ty),
+            0 => ListsGuard::lock().take_any(local.cpu(), ty),
+            _ => ListsGuard::lock().take_partial(local.cpu(), order, ty),
         };
         return match listed {
             Some(guard) => take_from(local, order, kind, guard),
@@ -165,7 +175,7 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     if ty.is_some_and(|ty| !guard.lend().bind(ty)) {
         // No device cluster could be bound: for example, another task took the last free one. Keep
         // the cluster with its tables on a list, for an unbound allocation.
-        Lists::lock().retire(&mut guard.lend());
+        ListsGuard::lock().retire(&mut guard.lend());
         drop(guard);
         return take_over(local, order, kind, ty);
     }
@@ -175,14 +185,19 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
 
 /// Takes a run from a cluster, and makes the cluster the one that this CPU allocates from. If that
 /// fails, puts the cluster on its list and returns `None`.
-fn take_from(mut local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> {
+fn take_from(
+    mut local: LocalGuard,
+    order: u32,
+    kind: ClusterKind,
+    guard: ClusterGuard,
+) -> Option<AllocatedRun> {
     match guard.take_run(order) {
         Ok(taken) => {
             local.set_current(order, kind, Some(taken.cluster()));
-            Some(Run { taken, local })
+            Some(AllocatedRun { taken, local })
         }
         Err(mut guard) => {
-            Lists::lock().retire(&mut guard.lend());
+            ListsGuard::lock().retire(&mut guard.lend());
             None
         }
     }
@@ -190,22 +205,31 @@ fn take_from(mut local: Local, order: u32, kind: Kind, guard: Guard) -> Option<R
 
 /// Allocates tables for a cluster. First tries an atomic allocation, and if that fails, drops
 /// `local` to sleep. Without memory, puts the cluster on the free list and returns `None`.
-fn populate(spare: Spare, local: Local, owner: Owner<'_>) -> (Local, Option<Populated>) {
+fn populate(
+    spare: SpareCluster,
+    local: LocalGuard,
+    owner: ChargeTarget<'_>,
+) -> (LocalGuard, Option<Populated>) {
     let (local, populated) = match spare.populate(owner, false) {
         Ok(populated) => (local, Ok(populated)),
         Err(spare) => local.while_unlocked(|| spare.populate(owner, true)),
     };
-    let populated = populated.map_err(|spare| Lists::lock().put_spare(spare));
+    let populated = populated.map_err(|spare| ListsGuard::lock().put_spare(spare));
     (local, populated.ok())
 }
 
 /// Takes slots from a cluster that another CPU allocates from, when no other cluster has room. The
-/// arguments are those of [`Local::take_from_cpus`].
-fn take_over(local: Local, order: u32, kind: Kind, ty: Option<u8>) -> Option<Run> {
+/// arguments are those of [`LocalGuard::take_from_cpus`].
+fn take_over(
+    local: LocalGuard,
+    order: u32,
+    kind: ClusterKind,
+    ty: Option<u8>,
+) -> Option<AllocatedRun> {
     // Leave the bound clusters of other CPUs alone for a single page, because it needs no run. It
     // gets a slot in an unbound cluster. C's allocator then frees idle device slots through
-    // `scatter` if it needs them.
-    if order == 0 && kind == Kind::Bound {
+    // `idle_slots` if it needs them.
+    if order == 0 && kind == ClusterKind::Bound {
         return None;
     }
     let guard = local.take_from_cpus(order, kind, ty)?;
@@ -214,10 +238,10 @@ fn take_over(local: Local, order: u32, kind: Kind, ty: Option<u8>) -> Option<Run
 
 /// Puts a cluster on the list that fits its free slots, if it is still assigned to CPU `cpu` for
 /// `order` and `kind`.
-pub(crate) fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
+pub(crate) fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: ClusterKind) {
     let mut guard = cluster.lock();
     if guard.is_for(cpu, order, kind) {
-        Lists::lock().retire(&mut guard.lend());
+        ListsGuard::lock().retire(&mut guard.lend());
     }
 }
 
@@ -234,7 +258,7 @@ pub(crate) fn quiesce() {
 /// because there may be many. The caller holds no spinlock.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
     // Clusters are published under this lock: see the races in the module documentation.
-    let lists = Lists::lock();
+    let lists = ListsGuard::lock();
     let len = Directory::len() as usize;
     drop(lists);
     // Cluster 0 never has a slot in use.

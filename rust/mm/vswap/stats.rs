@@ -14,7 +14,7 @@ use crate::{
             backing_size,
             sizes, //
         },
-        cluster_list::Lists,
+        cluster_list::ListsGuard,
         directory::Directory,
         slot_alloc,
         swap_table::{
@@ -43,7 +43,7 @@ pub(crate) fn collect() -> bindings::vswap_stats {
             cluster.peek_all(|state, backing| count(&mut stats, state, backing));
         }
     }
-    stats.clusters = Lists::populated();
+    stats.clusters = ListsGuard::populated();
     stats.headers = Directory::len() as usize;
     stats.bytes = stats
         .bytes

@@ -40,10 +40,10 @@ use crate::{
     ffi::{
         device::{
             self,
-            Leaving,
-            Left,
-            Owned,
-            Reads, //
+            BackingSlots,
+            LeavingDevice,
+            Reads,
+            UnusedDevice, //
         },
         folio::FolioRef,
         params, //
@@ -51,7 +51,7 @@ use crate::{
     vswap::{
         backing::{
             self,
-            FreedBacking, //
+            RemovedBacking, //
         },
         cluster::FolioSlots,
         slot_alloc, //
@@ -68,7 +68,7 @@ const WINDOW: usize = 128;
 ///
 /// After an error (`ENOMEM`, `EINTR` or `EBUSY`), some pages may have been read, and the others
 /// are still on the device.
-pub(crate) fn unuse(mut leaving: Leaving<'_>) -> Result<Left<'_>> {
+pub(crate) fn unuse(mut leaving: LeavingDevice<'_>) -> Result<UnusedDevice<'_>> {
     let owned = leaving.owned();
     if owned.in_use() == 0 && !owned.is_bound() {
         return leaving.left();
@@ -107,7 +107,7 @@ pub(crate) fn unuse(mut leaving: Leaving<'_>) -> Result<Left<'_>> {
 /// Reads the folios of the next slots, at most [`WINDOW`], and removes the backing of these
 /// folios. Returns true if no slot of the device is left in this pass. Returns the error of the
 /// first read that fails, after it has done this for the folios before. Sleeps.
-fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool> {
+fn read_some(owned: &mut BackingSlots<'_>, window: &mut KVec<FolioRef>) -> Result<bool> {
     let mut reads = Reads::new();
     let mut result = Ok(false);
     while window.len() < WINDOW {
@@ -132,7 +132,7 @@ fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool>
         }
     }
     drop(reads);
-    let mut freed = FreedBacking::nothing();
+    let mut freed = RemovedBacking::nothing();
     for folio in window.drain_all() {
         settle(&folio, owned.ty(), &mut freed);
     }
@@ -144,7 +144,7 @@ fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool>
 /// the backing and marks the folio dirty. If the read failed, removes the folio from the swap
 /// cache instead of marking it dirty. A large folio that is clean and not anonymous is also
 /// removed from the swap cache, but its slots keep their backing.
-fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
+fn settle(folio: &FolioRef, ty: u8, freed: &mut RemovedBacking) {
     let Some(folio) = folio.lock_cached() else {
         return;
     };

@@ -20,9 +20,9 @@ use crate::{
     },
     zswap::{
         pool::{
-            Entry,
             Held,
             Loaded,
+            NewStoredPage,
             Pool,
             PoolRef, //
         },
@@ -52,9 +52,9 @@ pub(super) fn compress(
     page: &SwapPage<'_>,
     slot: SwapEntry,
     keeps_plain: impl FnOnce() -> bool,
-) -> Result<Entry, Reject> {
+) -> Result<NewStoredPage, Reject> {
     if let Some(pattern) = page.repeats().and_then(Pattern::new) {
-        return Ok(Entry::same(pattern, slot));
+        return Ok(NewStoredPage::same(pattern, slot));
     }
     let node = page.node();
     let mut context = pool.contexts().lock().map_err(|_| Reject::CompressFail)?;

@@ -18,7 +18,7 @@ use crate::{
         },
         rules::{
             Fill,
-            Limits, //
+            PoolLimits, //
         },
         setup, //
     }, //
@@ -31,22 +31,22 @@ use kernel::{
     }, //
 };
 
-/// True if [`accepts`] found the pools at or above [`Limits::max`], and has not returned true
+/// True if [`accepts`] found the pools at or above [`PoolLimits::max`], and has not returned true
 /// since.
 ///
 /// This is a hint. The flag and the size of the pools are read without a lock, so they may not
 /// match for a moment.
 static REACHED_FULL: Atomic<bool> = Atomic::new(false);
 
-/// True if [`accepts`] found the pools at or above [`Limits::max`], and has not found them at or
-/// below [`Limits::accept`] since. This is a hint for [`may_store`].
+/// True if [`accepts`] found the pools at or above [`PoolLimits::max`], and has not found them at
+/// or below [`PoolLimits::accept`] since. This is a hint for [`may_store`].
 #[cfg(CONFIG_RUST_VSWAP)]
 static NEAR_FULL: Atomic<bool> = Atomic::new(false);
 
 /// Returns the current size limits.
 #[inline]
-pub(super) fn limits() -> Limits {
-    Limits::new(
+pub(super) fn limits() -> PoolLimits {
+    PoolLimits::new(
         params::totalram_pages(),
         params::max_pool_percent().load(Relaxed),
         params::accept_threshold_percent().load(Relaxed),
@@ -72,9 +72,9 @@ fn drains() -> bool {
     true
 }
 
-/// Returns true if the pools accept a store at their current size: see [`Limits::judge`]. Counts
-/// the refused store if they are at or above [`Limits::max`]. Updates [`REACHED_FULL`] and
-/// `NEAR_FULL`.
+/// Returns true if the pools accept a store at their current size: see [`PoolLimits::judge`].
+/// Counts the refused store if they are at or above [`PoolLimits::max`]. Updates [`REACHED_FULL`]
+/// and `NEAR_FULL`.
 #[inline]
 pub(super) fn accepts() -> bool {
     let was_full = reached_full();
@@ -115,7 +115,7 @@ fn note_near_full(near: bool) {
 
 /// Queues the shrink worker if zswap is enabled, its pools accept no page, and pages can be
 /// written back. Called for a folio that zswap does not take, and that gets no device slot for a
-/// virtual entry. Counts it as a refused store if the pools are at or above [`Limits::max`].
+/// virtual entry. Counts it as a refused store if the pools are at or above [`PoolLimits::max`].
 #[cfg(CONFIG_RUST_VSWAP)]
 #[cold]
 pub(crate) fn want_room() {
@@ -135,9 +135,9 @@ pub(crate) fn may_store() -> bool {
     params::enabled() && setup::has_pool() && (!NEAR_FULL.load(Relaxed) || room() != 0)
 }
 
-/// Returns by how many pages the pools are below [`Limits::max`]. Returns 0 if zswap is disabled,
-/// has no pool, or accepts no page at this size. Unlike [`accepts`], changes no counter and no
-/// flag.
+/// Returns by how many pages the pools are below [`PoolLimits::max`]. Returns 0 if zswap is
+/// disabled, has no pool, or accepts no page at this size. Unlike [`accepts`], changes no counter
+/// and no flag.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn room() -> usize {
     if !params::enabled() || !setup::has_pool() {

@@ -17,8 +17,8 @@
 
 use crate::{
     ffi::folio::{
-        SwapFolio,
-        UnreadFolio, //
+        EmptyFolio,
+        SwapFolio, //
     },
     zswap::{
         compress,
@@ -33,7 +33,7 @@ use kernel::prelude::*;
 ///
 /// Returns `EIO` if a word is corrupt, if a page cannot be decompressed, or if zswap has only some
 /// of the pages. Then the folio is not marked uptodate, which the fault takes for an I/O error.
-pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
+pub(crate) fn load(folio: &mut EmptyFolio<'_>) -> Result {
     let read = folio.fill(|mut slot, page| {
         let entry = slot.entry();
         table::read_and_free(&mut slot, |held| {
@@ -55,7 +55,7 @@ pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
 /// frees the slot, or calls [`forget`]. Returns `ENOENT` if zswap does not have the page, `EIO` if
 /// it cannot be read, or `EINVAL` for a large folio, which is never claimed.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-pub(crate) fn read(folio: &mut UnreadFolio<'_>) -> Result {
+pub(crate) fn read(folio: &mut EmptyFolio<'_>) -> Result {
     let read = folio.fill(|slot, page| {
         let held = table::get(&slot)?;
         let (_, filled) = compress::decompress::<true>(slot.entry(), &held, page)?;
@@ -73,7 +73,7 @@ pub(crate) fn read(folio: &mut UnreadFolio<'_>) -> Result {
 /// The task that added the folio to the swap cache saw that zswap has all of its pages, or none.
 /// While a folio is in the swap cache, zswap cannot write its pages back. If zswap has only some of
 /// them nevertheless, this returns `EIO`.
-fn load_large(folio: &mut UnreadFolio<'_>) -> Result {
+fn load_large(folio: &mut EmptyFolio<'_>) -> Result {
     let nr = folio.nr_pages();
     let read = folio.fill_all(|n, slot, page| {
         let held = table::get(&slot).map_err(|error| if n == 0 { error } else { EIO })?;

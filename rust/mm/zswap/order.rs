@@ -38,8 +38,8 @@
 //!
 //! # Context
 //!
-//! This file accesses members only through the trait [`Member`]. So `kunit/host/tests/loom.rs` can
-//! implement the trait, and run this file in all interleavings.
+//! This file accesses members only through the trait [`MemberOps`]. So `kunit/host/tests/loom.rs`
+//! can implement the trait, and run this file in all interleavings.
 
 #![forbid(unsafe_code)]
 
@@ -57,9 +57,9 @@ pub enum Seat<R> {
 }
 
 /// The operations on a member that the protocol uses.
-pub trait Member {
+pub trait MemberOps {
     /// Identifies a ring.
-    type Ring: Copy + PartialEq;
+    type RingId: Copy + PartialEq;
 
     /// Returns the bits. Caller holds the cluster lock or the ring lock.
     fn bits(&self) -> u64;
@@ -68,10 +68,10 @@ pub trait Member {
     fn set_bits(&self, bits: u64);
 
     /// Returns the seat.
-    fn seat(&self) -> Seat<Self::Ring>;
+    fn seat(&self) -> Seat<Self::RingId>;
 
     /// Changes the seat to `to` if it is `from`, with full ordering. Returns true if it was `from`.
-    fn exchange_seat(&self, from: Seat<Self::Ring>, to: Seat<Self::Ring>) -> bool;
+    fn exchange_seat(&self, from: Seat<Self::RingId>, to: Seat<Self::RingId>) -> bool;
 
     /// Orders all earlier writes before all later reads.
     fn full_barrier(&self);
@@ -85,11 +85,11 @@ pub trait Member {
 /// chance at most: it cannot be written back yet, because its folio is still locked in the swap
 /// cache.
 #[inline]
-pub fn fill<M: Member>(
+pub fn fill<M: MemberOps>(
     member: &M,
     bit: u64,
-    ring: M::Ring,
-    remove: impl FnMut(M::Ring, Seat<M::Ring>) -> bool,
+    ring: M::RingId,
+    remove: impl FnMut(M::RingId, Seat<M::RingId>) -> bool,
 ) -> bool {
     let before = member.bits();
     member.set_bits(before | bit);
@@ -105,9 +105,9 @@ pub fn fill<M: Member>(
 /// Caller holds the ring lock and the RCU read lock. `unlink` removes the member from the ring, and
 /// `relink` puts it back.
 #[inline]
-pub fn park<M: Member>(
+pub fn park<M: MemberOps>(
     member: &M,
-    ring: M::Ring,
+    ring: M::RingId,
     unlink: impl FnOnce(),
     relink: impl FnOnce(),
 ) -> bool {
@@ -133,17 +133,17 @@ pub fn park<M: Member>(
 /// under the ring lock, and changes the seat to its second argument. `remove` returns false if the
 /// member has left that ring.
 #[inline]
-pub fn retire<M: Member>(member: &M, remove: impl FnMut(M::Ring, Seat<M::Ring>) -> bool) {
+pub fn retire<M: MemberOps>(member: &M, remove: impl FnMut(M::RingId, Seat<M::RingId>) -> bool) {
     reseat(member, Seat::Gone, remove);
 }
 
 /// Changes the seat of a member to `to`. Returns false if that is its seat already, or if the
 /// member is gone.
 #[inline]
-fn reseat<M: Member>(
+fn reseat<M: MemberOps>(
     member: &M,
-    to: Seat<M::Ring>,
-    mut remove: impl FnMut(M::Ring, Seat<M::Ring>) -> bool,
+    to: Seat<M::RingId>,
+    mut remove: impl FnMut(M::RingId, Seat<M::RingId>) -> bool,
 ) -> bool {
     loop {
         let done = match member.seat() {

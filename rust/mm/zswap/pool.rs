@@ -6,8 +6,8 @@
 //! # Lifetime
 //!
 //! A pool has a per-CPU reference count:
-//! - Each object holds a reference. It belongs first to the [`Entry`], then to the [`Word`] that
-//!   names the object.
+//! - Each object holds a reference. It belongs first to the [`NewStoredPage`], then to the
+//!   [`BackingWord`] that names the object.
 //! - A store holds a reference while it runs ([`PoolRef`]).
 //! - [`CURRENT`] holds the *initial* reference of the current pool ([`Initial`]). As long as the
 //!   initial reference exists, the count stays per CPU, so that getting and putting references is
@@ -53,13 +53,13 @@ use crate::{
         params,
         zsmalloc::{
             Emptied,
+            Freeable,
             InWord,
-            Name,
-            Own,
+            NewObject,
+            ObjectName,
             Parts,
-            Pinned,
             ReadPin,
-            Shared,
+            Readable,
             ZsPool, //
         }, //
     },
@@ -71,7 +71,7 @@ use crate::{
             Pattern,
             Place,
             Record,
-            Sum,
+            ZswapCharge,
             POOL_BITS, //
         },
         table::{
@@ -254,14 +254,14 @@ const MAX_POOLS: usize = 1 << POOL_BITS;
 ///
 /// A pool in this array is initialized, except for its `number`, which is set right after the pool
 /// has joined the array. It is freed only after a grace period has passed since it left the array.
-static POOLS: [At; MAX_POOLS] = [const { At::nothing() }; MAX_POOLS];
+static POOLS: [PoolCell; MAX_POOLS] = [const { PoolCell::nothing() }; MAX_POOLS];
 
 /// How many places of [`POOLS`], from the first on, were ever used: usually one. [`each`] reads
 /// only these, because each store calls it, for [`total_pages`].
 static PLACES_USED: Atomic<usize> = Atomic::new(0);
 
 /// The pool that stores use. This pointer owns the initial reference of the pool.
-static CURRENT: At = At::nothing();
+static CURRENT: PoolCell = PoolCell::nothing();
 
 impl Pool {
     /// Creates a pool with a compressor. May sleep. Returns `ENOSPC` if all numbers are taken, or
@@ -271,12 +271,12 @@ impl Pool {
         let zs_name = CString::try_from_fmt(fmt!("zswap{nth:x}"))?;
         let pool = KBox::try_pin_init(
             try_pin_init!(Self {
-                // SAFETY: `Entry::publish()` writes the place of an object to the word of its slot
-                // before it unpins the object. `find_word()` returns this word for the object's
-                // name, until the object is freed: by the invariants of `Word`, the slot is in use
-                // until then. An object is stored as a `Pinned`, which owns a reference to the
-                // pool. The reference passes to the word, and is put after the object is freed, so
-                // the pool is dropped later.
+                // SAFETY: `NewStoredPage::publish()` writes the place of an object to the word of
+                // its slot before it unpins the object. `find_word()` returns this word for the
+                // object's name, until the object is freed: by the invariants of `BackingWord`, the
+                // slot is in use until then. An object is stored as a `NewObject`, which owns a
+                // reference to the pool. The reference passes to the word, and is put after the
+                // object is freed, so the pool is dropped later.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new(compressor)?,
                 // INVARIANT: This is the `refs` field of a pool.
@@ -331,7 +331,7 @@ impl Pool {
     /// Takes a free number and puts the pool into [`POOLS`]. Returns `ENOSPC` if no number is
     /// free.
     fn take_place(&self) -> Result {
-        let free = |place: &At| place.0.cmpxchg(core::ptr::null(), self, Full).is_ok();
+        let free = |place: &PoolCell| place.0.cmpxchg(core::ptr::null(), self, Full).is_ok();
         let nr = POOLS.iter().position(free).ok_or(ENOSPC)?;
         // The cast is lossless: `MAX_POOLS` is less than 256.
         self.number.populate(nr as u8);
@@ -445,16 +445,21 @@ impl PoolRef {
     /// Stores a copy of `bytes` in a new object of the pool, for a slot. Returns `EOVERFLOW` if
     /// the object's place does not fit in a word, or the error of zsmalloc.
     #[inline]
-    pub(crate) fn store(&self, bytes: Bytes<'_>, node: Node, entry: SwapEntry) -> Result<Entry> {
+    pub(crate) fn store(
+        &self,
+        bytes: Bytes<'_>,
+        node: Node,
+        entry: SwapEntry,
+    ) -> Result<NewStoredPage> {
         let number = self.number.copy().ok_or(EINVAL)?;
         let len = bytes.len();
-        let name = Name::of(entry);
-        let object = Pinned::store(self.clone(), bytes, node, name)?;
+        let name = ObjectName::of(entry);
+        let object = NewObject::store(self.clone(), bytes, node, name)?;
         let kept = Place::new(object.place())
             .and_then(|place| Object::new(place, number, len == PAGE_SIZE))
             .ok_or(EOVERFLOW)?;
         // INVARIANT: The object is in the pool with this number, at this place, and has this name.
-        Ok(Entry {
+        Ok(NewStoredPage {
             word: Record::new(Kept::Object(kept)).encode(),
             len: len as u32,
             name,
@@ -497,9 +502,9 @@ impl Drop for PoolRef {
 ///
 /// The pointer is NULL, or points to a pool that is not freed before an RCU grace period has
 /// passed since it left all places.
-struct At(Atomic<*const Pool>);
+struct PoolCell(Atomic<*const Pool>);
 
-impl At {
+impl PoolCell {
     const fn nothing() -> Self {
         // INVARIANT: The pointer is NULL.
         Self(Atomic::new(core::ptr::null()))
@@ -559,7 +564,8 @@ pub(crate) fn total_pages() -> usize {
 /// changes the place of an object, and writes the new word when this file frees an object.) The
 /// callers of its functions pass the right to a word:
 ///
-/// - A [`SlotWord`] lets [`Entry::publish`] store a record, and [`FreeBatch::free`] free a record.
+/// - A [`SlotWord`] lets [`NewStoredPage::publish`] store a record, and [`FreeBatch::free`] free a
+///   record.
 /// - An `OwnedWord` lets `FreeBatch::take()` clear the word or name a device slot.
 /// - A `BitWord` lets `name_bit()` name the device slot of a bound cluster.
 /// - [`FreeBatch::take_loaded`] is unsafe. Its caller guarantees what a [`SlotWord`] would.
@@ -575,9 +581,9 @@ pub(crate) fn total_pages() -> usize {
 /// what the word should name. If the word has the number of a wrong pool, zsmalloc finds that the
 /// object is not in that pool. But that pool may be freed meanwhile, which is not detected.
 #[repr(transparent)]
-pub(crate) struct Word(Atomic<u64>);
+pub(crate) struct BackingWord(Atomic<u64>);
 
-impl Word {
+impl BackingWord {
     /// Reads the word. Without the lock of the cluster, the value may be stale.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
@@ -590,7 +596,7 @@ impl Word {
     }
 }
 
-/// Writes the device slot that backs a slot of a bound cluster (see `vswap::bound`) into the
+/// Writes the device slot that backs a slot of a bound cluster (see `vswap::device_map`) into the
 /// backing word of the slot. Warns and returns false if the word already names something.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn name_bit(bit: BitWord<'_>) -> bool {
@@ -617,7 +623,7 @@ fn decode_valid(word: u64) -> Record {
 /// # Invariants
 ///
 /// The value owns the object, with a reference to its pool, or the device slot that it names, if
-/// any: see [`Word`].
+/// any: see [`BackingWord`].
 struct NewWord(u64);
 
 /// The value that a word had before it was replaced. If it names a stored page, that page is freed
@@ -653,8 +659,8 @@ impl OldWord {
 /// slot's cluster, and it alone has the right to the slot: see "The right to a slot" in
 /// [`crate::ffi::folio`]. No I/O uses the device slot of the slot.
 pub(crate) struct SlotWord<'w> {
-    word: &'w Word,
-    name: Name,
+    word: &'w BackingWord,
+    name: ObjectName,
 }
 
 impl<'w> SlotWord<'w> {
@@ -700,34 +706,35 @@ impl<'w> SlotWord<'w> {
 /// when it was read. If zsmalloc has moved the object since, the word has its new place, and
 /// `object` the old one.
 ///
-/// If `A` is [`Own`], the cluster of the slot is locked, and no other task has the right to the
-/// slot (see [`crate::ffi::folio`]). So only the owner of this value may free the object during
-/// `'a`. If `A` is [`Shared`], no task frees the object during `'a`.
-struct Named<'a, A> {
-    word: &'a Word,
-    name: Name,
+/// If `A` is [`Freeable`], the cluster of the slot is locked, and no other task has the right to
+/// the slot (see [`crate::ffi::folio`]). So only the owner of this value may free the object during
+/// `'a`. If `A` is [`Readable`], no task frees the object during `'a`.
+struct NamedObject<'a, A> {
+    word: &'a BackingWord,
+    name: ObjectName,
     object: Object,
     _access: PhantomData<A>,
 }
 
-impl<'a, A> Named<'a, A> {
+impl<'a, A> NamedObject<'a, A> {
     /// Returns the object and its pool. Returns `None` if no pool has the number in the word,
     /// because the word is damaged.
     #[inline]
     fn find(self) -> Option<(&'a Pool, InWord<'a, A>)> {
         let place = POOLS.get(usize::from(self.object.pool()))?;
-        // This takes no RCU read lock, unlike `At::get()`, because the result is used longer than
-        // an RCU section may last. A load sleeps meanwhile.
-        // SAFETY: By the invariants of `Word`, the word owns a reference to the object's pool,
-        // which is in this place, until the object is freed. By the invariants of `Named`, only
-        // the owner of the result may free the object during `'a`. It then owns the reference.
+        // This takes no RCU read lock, unlike `PoolCell::get()`, because the result is used longer
+        // than an RCU section may last. A load sleeps meanwhile.
+        // SAFETY: By the invariants of `BackingWord`, the word owns a reference to the object's
+        // pool, which is in this place, until the object is freed. By the invariants of
+        // `NamedObject`, only the owner of the result may free the object during `'a`. It then owns
+        // the reference.
         let pool: &'a Pool = unsafe { place.0.load(Acquire).as_ref() }?;
-        // SAFETY: The object is in this pool. By the invariants of `Named`, the word names the
-        // object. `Entry::publish()` put it there under its name, and then unpinned it. By the
-        // same invariants, only the owner of the result may free it during `'a`, and only if `A`
-        // is `Own`. If `A` is `Own`, no other task reads the object or replaces the word, because
-        // both take the right to the slot. The clock hand only clears the referenced bit, by
-        // compare-and-exchange.
+        // SAFETY: The object is in this pool. By the invariants of `NamedObject`, the word names
+        // the object. `NewStoredPage::publish()` put it there under its name, and then unpinned it.
+        // By the same invariants, only the owner of the result may free it during `'a`, and only if
+        // `A` is `Freeable`. If `A` is `Freeable`, no other task reads the object or replaces the
+        // word, because both take the right to the slot. The clock hand only clears the referenced
+        // bit, by compare-and-exchange.
         let object = unsafe { InWord::new(&pool.zs, &self.word.0, self.name) };
         Some((pool, object))
     }
@@ -740,14 +747,14 @@ impl<'a, A> Named<'a, A> {
 /// `word` is a valid record. If the record names an object, that is `object`, which has the name
 /// `name` and belongs to the pool with the record's number.
 #[must_use]
-pub(crate) struct Entry {
+pub(crate) struct NewStoredPage {
     word: u64,
     len: u32,
-    name: Name,
-    object: Option<Pinned<PoolRef>>,
+    name: ObjectName,
+    object: Option<NewObject<PoolRef>>,
 }
 
-impl Entry {
+impl NewStoredPage {
     /// Returns the entry of a page that repeats one value, for a slot.
     #[inline]
     pub(crate) fn same(pattern: Pattern, entry: SwapEntry) -> Self {
@@ -755,7 +762,7 @@ impl Entry {
         Self {
             word: Record::new(Kept::Same(pattern)).encode(),
             len: 0,
-            name: Name::of(entry),
+            name: ObjectName::of(entry),
             object: None,
         }
     }
@@ -763,7 +770,7 @@ impl Entry {
     /// Returns the object or the value of the page.
     #[inline]
     pub(crate) fn kept(&self) -> Kept {
-        // By the invariants of `Entry`, the word is a valid record.
+        // By the invariants of `NewStoredPage`, the word is a valid record.
         decode_valid(self.word).kept
     }
 
@@ -782,7 +789,7 @@ impl Entry {
         self,
         word: SlotWord<'_>,
         freed: &mut FreeBatch,
-        sum: &mut Sum,
+        sum: &mut ZswapCharge,
     ) -> Option<OldWord> {
         let Self {
             word: new,
@@ -802,15 +809,15 @@ impl Entry {
             word.set(new);
         }
         if let Some(object) = object {
-            // SAFETY: By the invariants of `Entry`, the new value of the word names this object.
-            // By the invariants of `SlotWord` and the check above, `find_word()` returns this word
-            // for the object's name, and no other task frees the object yet, because this task has
-            // locked the cluster. The word has taken over the object and the reference.
+            // SAFETY: By the invariants of `NewStoredPage`, the new value of the word names this
+            // object. By the invariants of `SlotWord` and the check above, `find_word()` returns
+            // this word for the object's name, and no other task frees the object yet, because this
+            // task has locked the cluster. The word has taken over the object and the reference.
             unsafe { object.unpin() };
         }
-        // INVARIANT: By the invariants of `Word`, the word owned the device slot that `old` names,
-        // if any, until the word was replaced. By those of `SlotWord`, no I/O uses the device
-        // slot.
+        // INVARIANT: By the invariants of `BackingWord`, the word owned the device slot that `old`
+        // names, if any, until the word was replaced. By those of `SlotWord`, no I/O uses the
+        // device slot.
         Some(OldWord(old))
     }
 }
@@ -861,21 +868,21 @@ impl FreeBatch {
         };
         let word = SlotWord::of_owned(owned);
         if Record::is_tag(old) {
-            let mut sum = Sum::NONE;
+            let mut sum = ZswapCharge::NONE;
             self.replace(word, new, &mut sum);
             return Some(Backed::Zswap(sum));
         }
         word.set(new);
-        // INVARIANT: By the invariants of `Word`, the word owned the device slot that `old` names,
-        // if any, until the word was replaced. By those of `SlotWord`, no I/O uses the device
-        // slot.
+        // INVARIANT: By the invariants of `BackingWord`, the word owned the device slot that `old`
+        // names, if any, until the word was replaced. By those of `SlotWord`, no I/O uses the
+        // device slot.
         DeviceSlots::of_word(OldWord(old), owned.offset()).map(Backed::Device)
     }
 
     /// Frees the stored page that a word names, and clears the word. Adds the page to `sum`, for
     /// the caller to uncharge.
     #[inline(never)]
-    pub(crate) fn free(&mut self, word: SlotWord<'_>, sum: &mut Sum) {
+    pub(crate) fn free(&mut self, word: SlotWord<'_>, sum: &mut ZswapCharge) {
         // INVARIANT: The new value 0 names no object and no device slot.
         self.replace(word, NewWord(0), sum);
     }
@@ -884,7 +891,7 @@ impl FreeBatch {
     /// `sum`. If the word is damaged, warns and leaks the object that the word should name.
     // Inlined, so that `sum` stays in registers.
     #[inline(always)]
-    fn replace(&mut self, word: SlotWord<'_>, new: NewWord, sum: &mut Sum) {
+    fn replace(&mut self, word: SlotWord<'_>, new: NewWord, sum: &mut ZswapCharge) {
         let value = word.load();
         let Some(Record { kept, .. }) = Record::decode(value) else {
             warn_on_once!(true);
@@ -898,7 +905,7 @@ impl FreeBatch {
         };
         // INVARIANT: The word names the object. By the invariants of `SlotWord`, the cluster is
         // locked, and no other task has the right to the slot.
-        let named = Named::<Own> {
+        let named = NamedObject::<Freeable> {
             word: word.word,
             name: word.name,
             object,
@@ -923,16 +930,16 @@ impl FreeBatch {
         }
     }
 
-    /// Frees the stored page that was read, and clears its word. Returns the [`Sum`] of this page,
-    /// for the caller to uncharge.
+    /// Frees the stored page that was read, and clears its word. Returns the [`ZswapCharge`] of
+    /// this page, for the caller to uncharge.
     ///
     /// # Safety
     ///
     /// The cluster of the page's slot is locked, and the caller owns the right to the slot.
     #[inline]
-    pub(crate) unsafe fn take_loaded(&mut self, loaded: Loaded<'_>) -> Sum {
+    pub(crate) unsafe fn take_loaded(&mut self, loaded: Loaded<'_>) -> ZswapCharge {
         let Loaded { held, object, len } = loaded;
-        let mut sum = Sum::NONE;
+        let mut sum = ZswapCharge::NONE;
         sum.add(held.record().kept, len);
         match object {
             Some((pool, pin)) => {
@@ -1010,8 +1017,8 @@ impl Drop for FreeBatch {
 /// `word` is the word of the slot with the name `name`. It was equal to `value`, a valid record,
 /// when it was read. An object that it names is not freed during `'a`, but zsmalloc may move it.
 pub(crate) struct Held<'a> {
-    word: &'a Word,
-    name: Name,
+    word: &'a BackingWord,
+    name: ObjectName,
     // The word as it was read. It is not decoded here, because one word is cheaper to copy than a
     // `Record`.
     value: u64,
@@ -1026,7 +1033,7 @@ impl<'a> Held<'a> {
     /// `word` is in a table, and belongs to the slot that `entry` names. The stored page is not
     /// freed during `'a`.
     #[inline]
-    pub(crate) unsafe fn of(word: &'a Word, entry: SwapEntry) -> Result<Self> {
+    pub(crate) unsafe fn of(word: &'a BackingWord, entry: SwapEntry) -> Result<Self> {
         let value = word.load();
         let is_in = Record::is_in(value, entry.is_virtual());
         if warn_on_once!(is_in.is_none()) {
@@ -1035,7 +1042,7 @@ impl<'a> Held<'a> {
         if is_in == Some(false) {
             return Err(ENOENT);
         }
-        let name = Name::of(entry);
+        let name = ObjectName::of(entry);
         // INVARIANT: As required of the caller, the word has this name, and the page is not freed.
         // The value is a valid record, as just checked.
         Ok(Self { word, name, value })
@@ -1056,13 +1063,13 @@ impl<'a> Held<'a> {
     /// Returns the object and its pool. Returns `None` if the page has no object, or if no pool
     /// has the number in the word.
     #[inline]
-    fn object(&self) -> Option<(&Pool, InWord<'_, Shared>)> {
+    fn object(&self) -> Option<(&Pool, InWord<'_, Readable>)> {
         let Kept::Object(object) = self.record().kept else {
             return None;
         };
         // INVARIANT: By the invariants of `Held`, the word has this name, and names the object,
         // which is not freed.
-        let named = Named {
+        let named = NamedObject {
             word: self.word,
             name: self.name,
             object,

@@ -300,13 +300,13 @@ const _: () = assert!(VALUE_SHIFT < u32::BITS);
 /// The totals of stored pages that are charged or uncharged together. This is not `Copy`, so that
 /// the pages are uncharged only once.
 #[derive(Default, PartialEq, Eq, Debug)]
-pub struct Sum {
+pub struct ZswapCharge {
     bytes: usize,
     nr: usize,
     nr_plain: usize,
 }
 
-impl Sum {
+impl ZswapCharge {
     /// The sum of no records.
     pub const NONE: Self = Self {
         bytes: 0,

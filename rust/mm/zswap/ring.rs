@@ -16,7 +16,7 @@
 //! # Locks
 //!
 //! The ring lock nests inside the cluster lock. The lock of an ancestor's ring nests inside the
-//! lock of a descendant's ring. [`LockedRing`] also holds the RCU read lock, which keeps the
+//! lock of a descendant's ring. [`RingGuard`] also holds the RCU read lock, which keeps the
 //! members of the ring and their tables from being freed.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
@@ -37,7 +37,7 @@ use crate::{
     zswap::{
         order::{
             self,
-            Member as _,
+            MemberOps as _,
             Seat,
             Turn, //
         },
@@ -140,20 +140,20 @@ mod members {
     //! without locking the ring.
 
     use super::{
-        LockedRing,
-        Member, //
+        Member,
+        RingGuard, //
     };
     use kernel::interop::list::CList;
 
-    type List = CList<Member, { core::mem::offset_of!(Member, links) }>;
+    type MemberList = CList<Member, { core::mem::offset_of!(Member, links) }>;
 
     /// The list of the members of a ring, without those in `joined`.
     #[repr(transparent)]
-    pub(super) struct Members(List);
+    pub(super) struct Members(MemberList);
 
-    impl LockedRing<'_> {
+    impl RingGuard<'_> {
         /// Returns the members on the list of the ring.
-        pub(super) fn members(&self) -> &List {
+        pub(super) fn members(&self) -> &MemberList {
             &self.ring.members.0
         }
     }
@@ -296,8 +296,8 @@ impl Member {
 /// change together, and because a copy of a [`RingPtr`] must not be used after its ring is freed.
 struct Seats<'m>(&'m Member);
 
-impl order::Member for Seats<'_> {
-    type Ring = RingPtr;
+impl order::MemberOps for Seats<'_> {
+    type RingId = RingPtr;
 
     #[inline]
     fn bits(&self) -> u64 {
@@ -569,18 +569,18 @@ impl<'a> Ring<'a> {
 
     /// Locks the ring. Nests inside the cluster lock.
     #[inline]
-    pub(crate) fn lock(self) -> LockedRing<'a> {
+    pub(crate) fn lock(self) -> RingGuard<'a> {
         let rcu = rcu::read_lock();
-        LockedRing {
+        RingGuard {
             ring: self.0,
             _lock: self.0.lock.lock(),
             _rcu: rcu,
         }
     }
 
-    fn try_lock(self) -> Option<LockedRing<'a>> {
+    fn try_lock(self) -> Option<RingGuard<'a>> {
         let rcu = rcu::read_lock();
-        Some(LockedRing {
+        Some(RingGuard {
             ring: self.0,
             _lock: self.0.lock.try_lock()?,
             _rcu: rcu,
@@ -588,10 +588,10 @@ impl<'a> Ring<'a> {
     }
 
     /// Locks the ring while the caller holds the lock of a descendant's ring.
-    fn lock_above(self) -> LockedRing<'a> {
+    fn lock_above(self) -> RingGuard<'a> {
         let rcu = rcu::read_lock();
         self.0.lock_nested();
-        LockedRing {
+        RingGuard {
             ring: self.0,
             // SAFETY: The call above has locked it, and the guard takes over the lock.
             _lock: unsafe { SpinLockGuard::new(&self.0.lock, ()) },
@@ -652,14 +652,14 @@ struct Unlisted<'m>(&'m Member);
 
 /// A locked ring. Dropping it unlocks the ring.
 #[must_use]
-pub(crate) struct LockedRing<'a> {
+pub(crate) struct RingGuard<'a> {
     ring: &'a RingState,
     _lock: SpinLockGuard<'a, ()>,
     // Keeps the members of the ring and their tables from being freed.
     _rcu: rcu::Guard,
 }
 
-impl LockedRing<'_> {
+impl RingGuard<'_> {
     #[inline]
     fn head(&self) -> *mut bindings::list_head {
         // `Members` has the layout of its `list_head`.
@@ -731,7 +731,7 @@ impl LockedRing<'_> {
     }
 
     /// Moves all members on the list to the list of another ring.
-    fn give(&mut self, to: &mut LockedRing<'_>) {
+    fn give(&mut self, to: &mut RingGuard<'_>) {
         let nr = self.len();
         for member in self.members().iter() {
             // No compare-and-exchange is needed, because the seat of a member on a ring changes

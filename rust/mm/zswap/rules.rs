@@ -17,7 +17,7 @@ const fn percent_of(whole: usize, percent: u32) -> usize {
 
 /// The size limits of all pools together, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct PoolLimits {
     /// The limit: no page is accepted at this size or above.
     pub(crate) max: usize,
     /// The accept threshold. After the pools have reached `max`, pages are accepted again at this
@@ -25,7 +25,7 @@ pub(crate) struct Limits {
     pub(crate) accept: usize,
 }
 
-impl Limits {
+impl PoolLimits {
     /// Returns the limits of a machine with `ram` pages.
     #[inline]
     pub(crate) const fn new(ram: usize, max_percent: u32, accept_percent: u32) -> Self {
@@ -50,7 +50,7 @@ impl Limits {
     }
 }
 
-/// Whether the pools accept a store at their current size: see [`Limits`].
+/// Whether the pools accept a store at their current size: see [`PoolLimits`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fill {
     /// The pools are below their limit, and accept pages.
@@ -177,7 +177,7 @@ pub(crate) const fn zswap_left(max: usize, used: usize) -> usize {
 /// What the refused pages of a memory cgroup say about its other pages.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum RefusalVerdict {
     /// About as many pages were refused as the cgroup has anonymous pages. So the caller assumes
     /// that zswap refuses all of them.
     All,
@@ -193,7 +193,7 @@ pub(crate) enum Refused {
 /// large the cgroup was then.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[derive(Clone, Copy)]
-pub(crate) struct Last {
+pub(crate) struct LastRefusal {
     /// Ticks since then.
     pub(crate) age: u64,
     /// Number of pages that the cgroup had then, of any kind.
@@ -201,7 +201,7 @@ pub(crate) struct Last {
 }
 
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
-impl Refused {
+impl RefusalVerdict {
     /// Returns what `refused` refused pages say about a cgroup with `size` pages, of which `anon`
     /// are on its anonymous LRU lists. `hz` is the number of ticks in a second.
     ///
@@ -209,7 +209,13 @@ impl Refused {
     /// Otherwise reclaim would scan all memory again and again for a counter that is one page
     /// short.
     #[inline]
-    pub(crate) const fn judge(refused: u64, last: Last, hz: u64, anon: u64, size: u64) -> Self {
+    pub(crate) const fn judge(
+        refused: u64,
+        last: LastRefusal,
+        hz: u64,
+        anon: u64,
+        size: u64,
+    ) -> Self {
         // More than a quarter of the pages is gone, for example because a process has exited.
         let shrunk = size < last.size.saturating_sub(last.size / 4);
         if last.age > hz || shrunk {

@@ -15,7 +15,7 @@ use crate::{
         acomp,
         params::{
             self,
-            Compressor, //
+            CompressorParam, //
         }, //
     },
     zswap::{
@@ -69,11 +69,11 @@ pub(super) fn note_pool() {
 
 /// Sets the parameter to the default compressor if the chosen one does not exist. If the default
 /// does not exist either, clears the parameter and returns `ENOENT`.
-fn make_usable(compressor: &mut Compressor<'_>) -> Result {
+fn make_usable(compressor: &mut CompressorParam<'_>) -> Result {
     if acomp::exists(compressor.name()) {
         return Ok(());
     }
-    let default = Compressor::default_name();
+    let default = CompressorParam::default_name();
     if compressor.name() != default {
         pr_err!(
             "compressor {} not available, using default {}\n",
@@ -96,7 +96,7 @@ fn make_usable(compressor: &mut Compressor<'_>) -> Result {
 ///
 /// If the C parts cannot be initialized, disables zswap and returns an error. If no pool can be
 /// created, disables zswap and returns `Ok`. Missing files in debugfs are no error.
-pub(crate) fn initialize(compressor: &mut Compressor<'_>) -> Result {
+pub(crate) fn initialize(compressor: &mut CompressorParam<'_>) -> Result {
     if let Err(error) = params::set_up() {
         STAGE.store(FAILED, Relaxed);
         params::disable();
@@ -123,7 +123,7 @@ pub(crate) fn initialize(compressor: &mut Compressor<'_>) -> Result {
 
 /// Returns `Ok` if zswap can be enabled. Initializes it first if that was not tried before. Returns
 /// `ENODEV` if the initialization failed or there is no pool. May sleep.
-pub(crate) fn may_enable(compressor: &mut Compressor<'_>) -> Result {
+pub(crate) fn may_enable(compressor: &mut CompressorParam<'_>) -> Result {
     if stage() == Stage::Uninit {
         initialize(compressor).map_err(|_| ENODEV)?;
     }

@@ -16,7 +16,7 @@
 use crate::{
     ffi::{
         folio::{
-            Slot,
+            SlotRight,
             SwapFolio,
             SwapPage, //
         },
@@ -31,10 +31,10 @@ use crate::{
         limits,
         pool::{
             current,
-            Entry,
+            NewStoredPage,
             PoolRef, //
         },
-        record::Sum,
+        record::ZswapCharge,
         rules::{
             Reject,
             Shrunk, //
@@ -121,13 +121,13 @@ fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
 
 /// The pages of a folio that were stored. All slots of a folio have the same memory cgroup id.
 struct Stored {
-    sum: Sum,
+    sum: ZswapCharge,
     id: u16,
 }
 
 impl Stored {
     const NONE: Self = Self {
-        sum: Sum::NONE,
+        sum: ZswapCharge::NONE,
         id: 0,
     };
 }
@@ -136,7 +136,7 @@ impl Stored {
 /// reason.
 #[inline]
 fn store_page(
-    mut slot: Slot<'_>,
+    mut slot: SlotRight<'_>,
     page: &SwapPage<'_>,
     objcg: Option<&ObjCgroup>,
     pool: &PoolRef,
@@ -172,7 +172,12 @@ fn store_page(
 /// slot. Returns `None`, after counting the failure, if [`table::put`] fails, mostly for lack of
 /// memory.
 #[inline]
-fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stored) -> Option<()> {
+fn put(
+    slot: &mut SlotRight<'_>,
+    page: &SwapPage<'_>,
+    entry: NewStoredPage,
+    stored: &mut Stored,
+) -> Option<()> {
     let (kept, len) = (entry.kept(), entry.data_len());
     let Some(replaced) = table::put(slot, page, entry) else {
         params::REJECT_KMEMCACHE_FAIL.inc();
@@ -194,7 +199,7 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
 /// For a virtual slot, `capacity::keeps_plain` decides: the page must get a device slot when it is
 /// written back. For a physical slot, returns false while vswap is on. Otherwise `capacity` would
 /// count the page as one that needs a free device slot, although it has a device slot.
-fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
+fn keeps_plain(slot: &SlotRight<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {
         return capacity::keeps_plain(objcg, (stored.sum.nr_plain() as u32).wrapping_add(1));

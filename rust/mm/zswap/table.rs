@@ -10,56 +10,56 @@
 //!
 //! # Locking
 //!
-//! - The cluster lock, `ci->lock` ([`LockedTable`]), protects the table, its words, its members
+//! - The cluster lock, `ci->lock` ([`LockedCi`]), protects the table, its words, its members
 //!   ([`Member`]) and their bits. Two parts of a word change without this lock. The clock hand of
 //!   writeback ([`order`]) clears the referenced bit (the second chance). zsmalloc changes the
 //!   place of an object when it moves the object.
 //! - RCU protects readers that do not hold `ci->lock`, because a table is freed after a grace
 //!   period. To follow a word to its object, such a reader must own the right to the slot
-//!   ([`Slot`]): see "The right to a slot" in [`crate::ffi::folio`]. That right keeps the word
+//!   ([`SlotRight`]): see "The right to a slot" in [`crate::ffi::folio`]. That right keeps the word
 //!   unchanged, except for the referenced bit and the place.
 //!
 //! # Ownership
 //!
-//! A word owns the zsmalloc object that it names. [`Entry`] owns the object before it is in a
-//! table. The object is freed when its word is cleared or replaced.
+//! A word owns the zsmalloc object that it names. [`NewStoredPage`] owns the object before it is in
+//! a table. The object is freed when its word is cleared or replaced.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::vswap::cluster::{
     take_replaced,
+    ClearedWords,
     Cluster,
-    LockedCluster,
-    TakenWords, //
+    LockedCluster, //
 };
 use crate::{
     ffi::{
         call::FromC,
         folio::{
             HeldEntry,
-            Slot,
+            SlotRight,
             SwapEntry,
             SwapFolio,
             SwapPage, //
         },
         memcg,
-        zsmalloc::Name, //
+        zsmalloc::ObjectName, //
     },
     warn::warn_on_once,
     zswap::{
         order,
         pool::{
-            Entry,
+            BackingWord,
             FreeBatch,
             Held,
             Loaded,
-            SlotWord,
-            Word, //
+            NewStoredPage,
+            SlotWord, //
         },
         record::{
             Record,
-            Sum, //
+            ZswapCharge, //
         },
         ring::{
             members_from,
@@ -97,26 +97,26 @@ pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
 /// Number of slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
 static_assert!(matches!(SLOTS.checked_rem(GROUP as usize), Some(0)));
-/// The largest count of words (`nr`) that [`LockedTable::promise`] leaves in a table. The count
+/// The largest count of words (`nr`) that [`LockedCi::reserve_words`] leaves in a table. The count
 /// does not wrap even if the word of each slot is put into use after that.
 #[cfg(CONFIG_RUST_VSWAP)]
-const MOST_PROMISED: u32 = u32::MAX - SLOTS as u32;
+const MAX_RESERVED: u32 = u32::MAX - SLOTS as u32;
 
 /// The words of a table, one for each slot.
 #[repr(transparent)]
-pub(crate) struct Words(pub(crate) [Word; SLOTS]);
+pub(crate) struct BackingWords(pub(crate) [BackingWord; SLOTS]);
 
 /// The zswap table of a cluster: C's `struct zswap_table`.
 ///
 /// # Invariants
 ///
 /// `words` points to the words of the slots of the cluster. The words and the members stay valid as
-/// long as the table. `nr` counts each word in use, and each word that a [`Promise`] reserves. The
-/// table is freed only while `nr` is 0.
+/// long as the table. `nr` counts each word in use, and each word that a [`ReservedWords`]
+/// reserves. The table is freed only while `nr` is 0.
 #[repr(C)]
 struct Table {
     rcu: Opaque<bindings::callback_head>,
-    words: NonNull<Words>,
+    words: NonNull<BackingWords>,
     nr: Atomic<u32>,
     groups: [Chain; SLOTS.div_ceil(GROUP as usize)],
 }
@@ -130,7 +130,7 @@ same_layout!(Table = bindings::zswap_table {
 
 impl Table {
     #[inline]
-    fn words(&self) -> &Words {
+    fn words(&self) -> &BackingWords {
         // SAFETY: By the invariants of `Table`, the words stay valid as long as `self`.
         unsafe { self.words.as_ref() }
     }
@@ -145,7 +145,7 @@ impl Table {
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'t> {
     chain: &'t Chain,
-    words: &'t [Word; GROUP as usize],
+    words: &'t [BackingWord; GROUP as usize],
 }
 
 impl<'t> Group<'t> {
@@ -208,7 +208,7 @@ impl<'a> Ci<'a> {
     /// Returns the cluster of a slot, and the index of the slot in the cluster. Returns `None` if
     /// there is no such cluster.
     #[inline]
-    pub(crate) fn of(slot: &'a Slot<'_>) -> Option<(Self, u32)> {
+    pub(crate) fn of(slot: &'a SlotRight<'_>) -> Option<(Self, u32)> {
         Self::of_entry(slot.held_entry())
     }
 
@@ -244,7 +244,7 @@ impl<'a> Ci<'a> {
     /// Runs `f` with the words of the table, or `None` if there is no table. Takes only the RCU
     /// read lock, so the words may change at any time.
     #[inline(always)]
-    pub(crate) fn peek_words<R>(self, f: impl FnOnce(Option<&Words>) -> R) -> R {
+    pub(crate) fn peek_words<R>(self, f: impl FnOnce(Option<&BackingWords>) -> R) -> R {
         let _rcu = rcu::read_lock();
         // SAFETY: A table is freed after an RCU grace period, and the RCU read lock is held.
         f(unsafe { self.cell().load(Acquire).as_ref() }.map(Table::words))
@@ -253,14 +253,14 @@ impl<'a> Ci<'a> {
     /// Calls `f` with the word of a slot, or with `None` if there is no table: see
     /// [`Self::peek_words`].
     #[inline(always)]
-    fn peek_word<R>(self, off: u32, f: impl FnOnce(Option<&Word>) -> R) -> R {
+    fn peek_word<R>(self, off: u32, f: impl FnOnce(Option<&BackingWord>) -> R) -> R {
         self.peek_words(|words| f(words.and_then(|words| words.0.get(off as usize))))
     }
 
     /// Returns the word of a slot without taking the cluster lock, or 0 if the word is not in use.
     #[inline]
     pub(crate) fn peek(self, off: u32) -> u64 {
-        self.peek_word(off, |word| word.map_or(0, Word::load))
+        self.peek_word(off, |word| word.map_or(0, BackingWord::load))
     }
 
     /// Returns true if zswap has the page of a slot. Does not take the cluster lock.
@@ -279,21 +279,21 @@ impl<'a> Ci<'a> {
     /// Locks the cluster. Leaves interrupts enabled, because no interrupt handler waits for this
     /// lock.
     #[inline]
-    fn lock(self) -> Guard<'a> {
-        Guard(self, self.head().lock.lock())
+    fn lock(self) -> CiGuard<'a> {
+        CiGuard(self, self.head().lock.lock())
     }
 }
 
 /// A cluster that this task has locked. Dropping it unlocks the cluster.
-struct Guard<'a>(Ci<'a>, #[expect(dead_code)] SpinLockGuard<'a, ()>);
+struct CiGuard<'a>(Ci<'a>, #[expect(dead_code)] SpinLockGuard<'a, ()>);
 
-impl Guard<'_> {
+impl CiGuard<'_> {
     #[inline]
-    fn table(&mut self) -> LockedTable<'_> {
+    fn table(&mut self) -> LockedCi<'_> {
         // INVARIANT: `self` holds the cluster lock. It is borrowed mutably while the result is
-        // used, so there is no other `LockedTable`. There is no `LockedCluster`, because no other
+        // used, so there is no other `LockedCi`. There is no `LockedCluster`, because no other
         // value has the lock.
-        LockedTable(self.0 .0, PhantomData)
+        LockedCi(self.0 .0, PhantomData)
     }
 }
 
@@ -302,7 +302,7 @@ impl Guard<'_> {
 #[must_use]
 pub(crate) struct Replaced {
     /// The stored page that was replaced, and freed.
-    pub(crate) stored: Sum,
+    pub(crate) stored: ZswapCharge,
     /// The device slot that backed the slot, if any.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) device: Option<crate::vswap::cluster::Backed>,
@@ -329,16 +329,16 @@ impl<'g> LockedMember<'g> {
 /// Memory that a store has allocated in advance, because it cannot allocate under the cluster
 /// lock.
 #[derive(Default)]
-struct Spare {
-    table: Option<LooseTable>,
+struct Preallocated {
+    table: Option<LooseBackingTable>,
     member: Option<NewMember>,
 }
 
 /// Reason why a store cannot complete under the cluster lock.
 enum Missing {
-    /// The cluster has no table, and [`Spare`] has none either.
+    /// The cluster has no table, and [`Preallocated`] has none either.
     Table,
-    /// No member of the group can be used, and [`Spare`] has none either.
+    /// No member of the group can be used, and [`Preallocated`] has none either.
     Member,
     /// The slot is not in the cluster, the entry was made for another slot, or there is no ring.
     Slot,
@@ -366,14 +366,14 @@ to_c!(Index => c_uint = |this| this.0);
 /// # Invariants
 ///
 /// The cluster is valid, and its lock is held, during `'g`. While the value is borrowed mutably,
-/// neither another `LockedTable` nor a `LockedCluster` (of vswap) is used for the same cluster.
-pub(crate) struct LockedTable<'g>(
+/// neither another `LockedCi` nor a `LockedCluster` (of vswap) is used for the same cluster.
+pub(crate) struct LockedCi<'g>(
     NonNull<bindings::swap_cluster_info>,
     PhantomData<&'g mut ()>,
 );
 
 #[cfg(CONFIG_RUST_VSWAP)]
-impl<'g> LockedTable<'g> {
+impl<'g> LockedCi<'g> {
     /// Returns the table of a virtual cluster.
     #[inline]
     pub(crate) fn of(cluster: &'g mut LockedCluster<'_>) -> Self {
@@ -384,19 +384,19 @@ impl<'g> LockedTable<'g> {
 
     /// Calls `f` with the table of a virtual cluster. `f` can only read the table.
     #[inline]
-    pub(crate) fn with<R>(cluster: &LockedCluster<'_>, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
+    pub(crate) fn with<R>(cluster: &LockedCluster<'_>, f: impl FnOnce(&LockedCi<'_>) -> R) -> R {
         // INVARIANT: By the invariants of `LockedCluster`, the lock is held while `cluster` is
         // borrowed. The value is not borrowed mutably.
-        f(&LockedTable(cluster.cluster().as_non_null(), PhantomData))
+        f(&LockedCi(cluster.cluster().as_non_null(), PhantomData))
     }
 
     /// Returns the words of the table of a virtual cluster, if it has a table. The table is not
     /// freed while `cluster` is borrowed, because freeing it takes a mutable borrow.
     #[inline]
-    pub(crate) fn words_of(cluster: &'g LockedCluster<'_>) -> Option<&'g Words> {
+    pub(crate) fn words_of(cluster: &'g LockedCluster<'_>) -> Option<&'g BackingWords> {
         // INVARIANT: By the invariants of `LockedCluster`, the lock is held while `cluster` is
         // borrowed. The value is not borrowed mutably.
-        let table: LockedTable<'g> = LockedTable(cluster.cluster().as_non_null(), PhantomData);
+        let table: LockedCi<'g> = LockedCi(cluster.cluster().as_non_null(), PhantomData);
         table.table().map(Table::words)
     }
 
@@ -406,16 +406,16 @@ impl<'g> LockedTable<'g> {
     }
 }
 
-impl<'g> LockedTable<'g> {
+impl<'g> LockedCi<'g> {
     #[inline]
     fn ci(&self) -> Ci<'_> {
-        // INVARIANT: By the invariants of `LockedTable`, the cluster is valid during `'g`.
+        // INVARIANT: By the invariants of `LockedCi`, the cluster is valid during `'g`.
         Ci(self.0, PhantomData)
     }
 
     #[inline]
     fn table(&self) -> Option<&'g Table> {
-        // SAFETY: By the invariants of `LockedTable`, the lock is held during `'g`. Only its holder
+        // SAFETY: By the invariants of `LockedCi`, the lock is held during `'g`. Only its holder
         // changes the table. If `free()` removes it meanwhile, the table stays valid during `'g`.
         // It is freed only after an RCU grace period, which waits for the lock.
         unsafe { self.ci().cell().load(Relaxed).as_ref() }
@@ -429,46 +429,46 @@ impl<'g> LockedTable<'g> {
 
     /// Returns the word of a slot, if there is a table and the slot is in range.
     #[inline]
-    fn word(&self, off: u32) -> Option<&Word> {
+    fn word(&self, off: u32) -> Option<&BackingWord> {
         self.table()?.words().0.get(off as usize)
     }
 
-    /// Returns the number of words that are in use or reserved by a [`Promise`].
+    /// Returns the number of words that are in use or reserved by a [`ReservedWords`].
     #[inline]
     pub(crate) fn nr(&self) -> u32 {
         self.table().map_or(0, |table| table.nr.load(Relaxed))
     }
 
     /// Reserves `nr` words and counts them as used, so that the table is not freed. Returns `None`
-    /// if there is no table, or if the count would exceed [`MOST_PROMISED`].
+    /// if there is no table, or if the count would exceed [`MAX_RESERVED`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) fn promise(&mut self, nr: u32) -> Option<Promise> {
+    pub(crate) fn reserve_words(&mut self, nr: u32) -> Option<ReservedWords> {
         let count = &self.table()?.nr;
         let after = count.load(Relaxed).saturating_add(nr);
-        if after > MOST_PROMISED {
+        if after > MAX_RESERVED {
             return None;
         }
         count.store(after, Relaxed);
         // INVARIANT: `nr` more words were just counted.
-        Some(Promise { ci: self.0, nr })
+        Some(ReservedWords { ci: self.0, nr })
     }
 
-    /// Returns true if `promise` reserves `nr` words of this table.
+    /// Returns true if `reserved` reserves `nr` words of this table.
     #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn has_promised(&self, promise: &Promise, nr: u32) -> bool {
-        promise.ci == self.0 && promise.nr == nr
+    pub(crate) fn has_reserved(&self, reserved: &ReservedWords, nr: u32) -> bool {
+        reserved.ci == self.0 && reserved.nr == nr
     }
 
-    /// Subtracts words that were cleared from the count of words in use or promised. Frees the
+    /// Subtracts words that were cleared from the count of words in use or reserved. Frees the
     /// table if the count becomes 0, unless the cluster keeps the table: see [`Self::take_back`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) fn sub(&mut self, taken: TakenWords) {
+    pub(crate) fn sub(&mut self, taken: ClearedWords) {
         let (cluster, nr) = taken.into_parts();
-        // INVARIANT: By the invariants of `TakenWords`, which is consumed, the table of the
+        // INVARIANT: By the invariants of `ClearedWords`, which is consumed, the table of the
         // cluster still counts `nr` words that are not in use any more.
-        self.take_back(Promise {
+        self.take_back(ReservedWords {
             ci: cluster.as_non_null(),
             nr,
         });
@@ -478,22 +478,22 @@ impl<'g> LockedTable<'g> {
     #[inline]
     fn add_one(&mut self) {
         if let Some(table) = self.table() {
-            // The count does not wrap: see `MOST_PROMISED`.
+            // The count does not wrap: see `MAX_RESERVED`.
             let nr = table.nr.load(Relaxed).wrapping_add(1);
             table.nr.store(nr, Relaxed);
         }
     }
 
-    /// Releases the words that a promise reserves. Frees the table if no word is left in use or
-    /// promised, unless the cluster keeps the table. Warns and changes nothing if the promise is
-    /// for another cluster, or if the table counts fewer words than the promise.
+    /// Releases reserved words. Frees the table if no word is left in use or
+    /// reserved, unless the cluster keeps the table. Warns and changes nothing if the
+    /// reserved words are in another cluster, or if the table counts fewer words.
     ///
     /// A virtual cluster keeps its table while it has a free slot. Otherwise swapping out zero
     /// pages would allocate and free a table for each page. Each freed table would stay charged to
     /// the memory cgroup until an RCU grace period has passed.
     #[inline]
-    pub(crate) fn take_back(&mut self, promise: Promise) {
-        let Promise { ci, nr } = promise;
+    pub(crate) fn take_back(&mut self, reserved: ReservedWords) {
+        let ReservedWords { ci, nr } = reserved;
         let Some(table) = self.table().filter(|_| ci == self.0) else {
             warn_on_once!(nr != 0);
             return;
@@ -510,7 +510,7 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Frees the table if no word is in use or promised, unless the cluster keeps it.
+    /// Frees the table if no word is in use or reserved, unless the cluster keeps it.
     #[inline]
     fn free_unused(&mut self) {
         if self.nr() == 0 && !self.is_kept() {
@@ -529,7 +529,7 @@ impl<'g> LockedTable<'g> {
         false
     }
 
-    /// Frees the table, if there is one. If a word is in use or promised, warns and leaves the
+    /// Frees the table, if there is one. If a word is in use or reserved, warns and leaves the
     /// table in the cluster.
     pub(crate) fn free(&mut self) {
         let raw = self.ci().cell().load(Relaxed);
@@ -545,18 +545,18 @@ impl<'g> LockedTable<'g> {
             LockedMember(member).retire();
         }
         // INVARIANT: The table was just removed from the cluster, and the members have left their
-        // rings. By the invariants of `Table`, no word is in use or promised, because `nr` is 0.
+        // rings. By the invariants of `Table`, no word is in use or reserved, because `nr` is 0.
         //
         // Other tasks can still read the table under RCU. So dropping the value frees the table
         // only after a grace period (`call_rcu()`). It does not wait for that.
-        drop(NonNull::new(raw.cast()).map(LooseTable));
+        drop(NonNull::new(raw.cast()).map(LooseBackingTable));
     }
 
     /// Installs `table` in the cluster. Frees `table` if the cluster has one already.
     ///
     /// `table` was never in a cluster, because only [`Self::free`] makes a value of an old table,
     /// and drops it. So its words are zeros.
-    pub(crate) fn give(&mut self, table: LooseTable) {
+    pub(crate) fn give(&mut self, table: LooseBackingTable) {
         if !self.exists() {
             let table = ManuallyDrop::new(table).0.as_ptr();
             // Release: a reader that finds the table sees its words as zeros.
@@ -570,7 +570,7 @@ impl<'g> LockedTable<'g> {
     }
 
     c_methods! {
-        // The cluster lock is held, by the invariants of `LockedTable`. C returns 0 if the cluster
+        // The cluster lock is held, by the invariants of `LockedCi`. C returns 0 if the cluster
         // has no table of ids.
         safe fn id_at(&self, at: Index) -> u16 = zswap_ci_id;
     }
@@ -620,7 +620,7 @@ impl<'g> LockedTable<'g> {
         let chain = table.groups.get(group as usize)?;
         let words = table.words().0.get(group.checked_mul(GROUP)? as usize..)?;
         // INVARIANT: The chain and the words are those of this group. By the invariants of
-        // `LockedTable`, the lock is held during `'g`.
+        // `LockedCi`, the lock is held during `'g`.
         Some(Group {
             chain,
             words: words.first_chunk()?,
@@ -679,7 +679,7 @@ impl<'g> LockedTable<'g> {
             off: (entry.offset() % SLOTS) as u32,
             nr,
             entry,
-            name: Name::of(entry),
+            name: ObjectName::of(entry),
         };
         slots.free(freed);
     }
@@ -724,11 +724,11 @@ struct SlotSpan<'s> {
 impl<'s> SlotSpan<'s> {
     /// Returns a slot as a span.
     #[inline]
-    fn of(slot: &'s mut Slot<'_>) -> Option<Self> {
+    fn of(slot: &'s mut SlotRight<'_>) -> Option<Self> {
         let entry = slot.entry();
         let (ci, off) = Ci::of(slot)?;
-        // INVARIANT: By the invariants of `Slot`, which is borrowed mutably, only its owner has
-        // the right to the slot, and no I/O uses its device slot.
+        // INVARIANT: By the invariants of `SlotRight`, which is borrowed mutably, only its owner
+        // has the right to the slot, and no I/O uses its device slot.
         Some(Self {
             ci,
             off,
@@ -748,7 +748,7 @@ impl<'s> SlotSpan<'s> {
             off: self.off,
             nr: self.nr,
             entry: self.entry,
-            name: Name::of(self.entry),
+            name: ObjectName::of(self.entry),
         })
     }
 }
@@ -761,18 +761,18 @@ impl<'s> SlotSpan<'s> {
 /// name the first slot. During `'t`, only the task that holds the lock has the right to the slots
 /// (see "The right to a slot" in [`crate::ffi::folio`]), and no I/O uses their device slots.
 pub(crate) struct LockedSpan<'t> {
-    table: LockedTable<'t>,
+    table: LockedCi<'t>,
     off: u32,
     nr: u32,
     entry: SwapEntry,
-    name: Name,
+    name: ObjectName,
 }
 
 impl LockedSpan<'_> {
     /// Returns the word and the name of the `n`th slot. Returns `None` if the span or the cluster
     /// does not have that many slots, or if the cluster has no table.
     #[inline]
-    pub(crate) fn nth(&self, n: u32) -> Option<(&Word, Name)> {
+    pub(crate) fn nth(&self, n: u32) -> Option<(&BackingWord, ObjectName)> {
         if n >= self.nr {
             return None;
         }
@@ -783,10 +783,10 @@ impl LockedSpan<'_> {
     /// Returns the table, and the index of the first slot.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) fn first(&mut self) -> (LockedTable<'_>, u32) {
+    pub(crate) fn first(&mut self) -> (LockedCi<'_>, u32) {
         // INVARIANT: The lock is held while `self` is borrowed, and `self` cannot be used
         // meanwhile.
-        (LockedTable(self.table.0, PhantomData), self.off)
+        (LockedCi(self.table.0, PhantomData), self.off)
     }
 
     /// Puts an entry into the word of the first slot. Sets the bit of the slot in a member on the
@@ -796,8 +796,8 @@ impl LockedSpan<'_> {
     fn put(
         &mut self,
         page: &SwapPage<'_>,
-        stored: &mut Option<Entry>,
-        spare: &mut Spare,
+        stored: &mut Option<NewStoredPage>,
+        spare: &mut Preallocated,
         freed: &mut FreeBatch,
     ) -> Result<Replaced, Missing> {
         let off = self.off;
@@ -815,7 +815,7 @@ impl LockedSpan<'_> {
             .member(off, self.entry, ring, &mut spare.member)?;
         let word = SlotWord::of(self, 0).ok_or(Missing::Slot)?;
         let stored = stored.take().ok_or(Missing::Slot)?;
-        let mut sum = Sum::NONE;
+        let mut sum = ZswapCharge::NONE;
         let old = stored.publish(word, freed, &mut sum).ok_or(Missing::Slot)?;
         if old.get() == 0 {
             // INVARIANT: The word was 0 and is in use now, so count one more word in use.
@@ -835,7 +835,7 @@ impl LockedSpan<'_> {
     /// Frees the stored pages of the slots and uncharges them. The memory cgroup ids of the slots
     /// must still be recorded.
     fn free(&mut self, freed: &mut FreeBatch) {
-        let (mut sum, mut sum_id) = (Sum::NONE, 0);
+        let (mut sum, mut sum_id) = (ZswapCharge::NONE, 0);
         let mut taken = 0u32;
         for n in 0..self.nr {
             let Some(word) = SlotWord::of(self, n) else {
@@ -856,7 +856,7 @@ impl LockedSpan<'_> {
         if taken != 0 {
             self.table.forget(self.off, self.nr);
             // INVARIANT: The table still counts the words that `FreeBatch::free()` has cleared.
-            let cleared = Promise {
+            let cleared = ReservedWords {
                 ci: self.table.0,
                 nr: taken,
             };
@@ -865,7 +865,7 @@ impl LockedSpan<'_> {
     }
 }
 
-impl FromC<NonNull<bindings::swap_cluster_info>> for LockedTable<'_> {
+impl FromC<NonNull<bindings::swap_cluster_info>> for LockedCi<'_> {
     /// # Safety
     ///
     /// `ci` is valid, and its lock is held, while the value is used. While the value is borrowed
@@ -879,14 +879,14 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for LockedTable<'_> {
 }
 
 /// A reservation of words in the table of a cluster. Unless the owner puts the words into use, it
-/// must pass the value to [`LockedTable::take_back`]. A value that is dropped leaves its words
+/// must pass the value to [`LockedCi::take_back`]. A value that is dropped leaves its words
 /// counted, so the table is never freed.
 ///
 /// # Invariants
 ///
 /// The table of `ci` counts `nr` words as used on behalf of this value.
 #[must_use]
-pub(crate) struct Promise {
+pub(crate) struct ReservedWords {
     ci: NonNull<bindings::swap_cluster_info>,
     nr: u32,
 }
@@ -899,19 +899,19 @@ pub(crate) struct Promise {
 /// This value owns the table. No word of the table is in use, and its members, if any, are on no
 /// ring and join none.
 #[must_use]
-pub(crate) struct LooseTable(NonNull<bindings::zswap_table>);
+pub(crate) struct LooseBackingTable(NonNull<bindings::zswap_table>);
 
 c_functions! {
     // C accepts any entry.
     safe fn device_stays(entry: SwapEntry) -> bool = zswap_device_stays;
-    safe fn table_alloc(gfp: bindings::gfp_t) -> Option<LooseTable> = zswap_table_alloc;
+    safe fn table_alloc(gfp: bindings::gfp_t) -> Option<LooseBackingTable> = zswap_table_alloc;
 }
 
 c_owned! {
-    fn drop(LooseTable: bindings::zswap_table) = zswap_table_free;
+    fn drop(LooseBackingTable: bindings::zswap_table) = zswap_table_free;
 }
 
-impl LooseTable {
+impl LooseBackingTable {
     /// Allocates a table, and charges it to the active memory cgroup, which the caller has set.
     /// Returns `None` if there is no memory. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
@@ -930,14 +930,15 @@ impl LooseTable {
 /// if the word is corrupt. Then the device may have an older page, which must not be read instead.
 // Inlined, because each load of a page calls it, and the result is large.
 #[inline(always)]
-pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
+pub(crate) fn get<'s>(slot: &'s SlotRight<'_>) -> Result<Held<'s>> {
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     ci.peek_word(off, |word| {
-        let word: *const Word = word.ok_or(ENOENT)?;
+        let word: *const BackingWord = word.ok_or(ENOENT)?;
         // SAFETY: `Ci::of()` returned the cluster and index of the slot, so this is the word of
-        // the slot that the entry names. By the invariants of `Slot`, only its owner may free the
-        // stored page, which takes a mutable borrow. The `Slot` is borrowed during `'s`. By the
-        // invariants of `Table`, the table is not freed while it has the word of a stored page.
+        // the slot that the entry names. By the invariants of `SlotRight`, only its owner may free
+        // the stored page, which takes a mutable borrow. The `SlotRight` is borrowed during `'s`.
+        // By the invariants of `Table`, the table is not freed while it has the word of a stored
+        // page.
         unsafe { Held::of(&*word, slot.entry()) }
     })
 }
@@ -955,7 +956,7 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
 /// The caller is in an RCU section until it has used the result, for example because it holds a
 /// spinlock.
 pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
-    let entry = Name::from_raw(name).entry();
+    let entry = ObjectName::from_raw(name).entry();
     if !device_stays(entry) {
         return core::ptr::null_mut();
     }
@@ -965,14 +966,16 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let Some((ci, off)) = Ci::of_entry(entry) else {
         return core::ptr::null_mut();
     };
-    ci.peek_word(off, |word| word.map_or(core::ptr::null_mut(), Word::as_ptr))
+    ci.peek_word(off, |word| {
+        word.map_or(core::ptr::null_mut(), BackingWord::as_ptr)
+    })
 }
 
 /// Reads the stored page of a slot with `read`, then frees and uncharges it. Returns the errors of
 /// [`get`] and `read`. After an error, the page is not freed.
 #[inline]
 pub(crate) fn read_and_free<R>(
-    slot: &mut Slot<'_>,
+    slot: &mut SlotRight<'_>,
     read: impl for<'h> FnOnce(&'h Held<'h>) -> Result<(Loaded<'h>, R)>,
 ) -> Result<R> {
     let held = get(slot)?;
@@ -991,7 +994,7 @@ pub(crate) fn read_and_free<R>(
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
     // INVARIANT: The table still counts the word, which `take_loaded()` has cleared.
-    let cleared = Promise { ci: table.0, nr: 1 };
+    let cleared = ReservedWords { ci: table.0, nr: 1 };
     table.take_back(cleared);
     drop(guard);
     memcg::unstored(id, sum);
@@ -1001,16 +1004,22 @@ pub(crate) fn read_and_free<R>(
 /// Stores an entry in the slot that it was made for. Returns `None` and frees the entry if memory
 /// cannot be allocated, or if the entry was made for another slot. May sleep.
 #[inline]
-pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Option<Replaced> {
+pub(crate) fn put(
+    slot: &mut SlotRight<'_>,
+    page: &SwapPage<'_>,
+    stored: NewStoredPage,
+) -> Option<Replaced> {
     let mut stored = Some(stored);
     let mut span = SlotSpan::of(slot)?;
-    let mut spare = Spare::default();
+    let mut spare = Preallocated::default();
     let mut freed = FreeBatch::new();
     loop {
         let put = span.locked(|mut slot| slot.put(page, &mut stored, &mut spare, &mut freed));
         match put {
             Ok(replaced) => return Some(replaced),
-            Err(Missing::Table) => spare.table = Some(page.owner().charged(LooseTable::alloc)?),
+            Err(Missing::Table) => {
+                spare.table = Some(page.owner().charged(LooseBackingTable::alloc)?)
+            }
             Err(Missing::Member) => {
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {

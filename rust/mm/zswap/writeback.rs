@@ -27,8 +27,8 @@ use crate::{
             EmptyPage,
             FilledFolio,
             FilledPage,
-            NewFolio,
             SwapEntry,
+            WritebackFolio,
             Writes, //
         },
         memcg::Memcg,
@@ -69,13 +69,13 @@ const MEMBERS: usize = 64;
 /// A copy of the swap entry and word of a page that the clock hand met. The page may have been
 /// freed or replaced since.
 #[derive(Clone, Copy)]
-struct Met {
+struct MetPage {
     slot: SwapEntry,
     // The word of the slot, as the hand read it.
     word: u64,
 }
 
-impl Met {
+impl MetPage {
     #[cfg(CONFIG_RUST_VSWAP)]
     fn is_plain(self) -> bool {
         Record::decode(self.word).is_some_and(Record::is_plain)
@@ -88,8 +88,8 @@ impl Met {
 /// Returns `EEXIST` if the swap cache has a folio for the slot, or if the device is gone. Returns
 /// `ENOENT` if zswap does not have the page that the clock hand met. Otherwise returns the error
 /// of the step that failed.
-fn prepare_folio(met: Met, wait: bool) -> Result<FilledFolio> {
-    let folio = NewFolio::add(met.slot, wait)?;
+fn prepare_folio(met: MetPage, wait: bool) -> Result<FilledFolio> {
+    let folio = WritebackFolio::add(met.slot, wait)?;
     // From here on, writeback has the right to the slot (see `ffi::folio`), because it has locked
     // the folio in the swap cache. The page may have been freed or replaced before.
     #[cfg(CONFIG_RUST_VSWAP)]
@@ -106,7 +106,7 @@ fn prepare_folio(met: Met, wait: bool) -> Result<FilledFolio> {
 /// Does the rest of [`prepare_folio`] for a virtual slot: reserves a device slot, reads the page
 /// into the folio, and makes the device slot the backing, which frees the stored page.
 #[cfg(CONFIG_RUST_VSWAP)]
-fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
+fn prepare_virtual(mut folio: WritebackFolio, met: MetPage) -> Result<FilledFolio> {
     let what = if met.is_plain() {
         ChargeFor::Kept
     } else {
@@ -136,7 +136,7 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
 /// Decompresses the stored page of a slot. Returns `ENOENT` if it is not the page that the hand
 /// met, or the error of [`compress::decompress`].
 fn read<'h, 'p>(
-    met: Met,
+    met: MetPage,
     held: &'h Held<'h>,
     page: &EmptyPage<'p>,
 ) -> Result<(Loaded<'h>, FilledPage<'p>)> {
@@ -150,12 +150,12 @@ fn read<'h, 'p>(
 
 /// The pages of a run, to be written back together. Functions take it by reference, because it is
 /// large.
-struct Run {
-    pages: [Option<Met>; MOST],
+struct WritebackRun {
+    pages: [Option<MetPage>; MOST],
     len: usize,
 }
 
-impl Run {
+impl WritebackRun {
     const fn new() -> Self {
         Self {
             pages: [None; MOST],
@@ -163,7 +163,7 @@ impl Run {
         }
     }
 
-    fn add(&mut self, met: Met) {
+    fn add(&mut self, met: MetPage) {
         if let Some(place) = self.pages.get_mut(self.len) {
             *place = Some(met);
             self.len = self.len.wrapping_add(1);
@@ -255,13 +255,13 @@ impl WriteBack {
         let mut members = round.saturating_mul(2);
         let mut written = 0usize;
         while *budget != 0 && members != 0 && unwanted.get() < MEMBERS {
-            let mut run = Run::new();
+            let mut run = WritebackRun::new();
             // Pass each member at most once for a run, so that no page is in the run twice.
             let mut some = members.min(MEMBERS).min(round);
             let before = some;
             ring.lock()
                 .pass(budget, &mut some, wants, |slot, word, turn| {
-                    self.meet(&mut run, Met { slot, word }, turn)
+                    self.meet(&mut run, MetPage { slot, word }, turn)
                 });
             members = members.saturating_sub(before.wrapping_sub(some));
             let (pages, met_cached) = run.write();
@@ -277,7 +277,7 @@ impl WriteBack {
 
     /// Adds a page that the hand met to the run, if it is to be written back. Returns false if the
     /// run is full. Runs under the ring lock.
-    fn meet(&mut self, run: &mut Run, met: Met, turn: Turn) -> bool {
+    fn meet(&mut self, run: &mut WritebackRun, met: MetPage, turn: Turn) -> bool {
         match turn {
             Turn::Pass => {}
             Turn::Spare => self.spared = true,

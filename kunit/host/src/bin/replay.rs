@@ -26,7 +26,7 @@ fn fields(line: &str) -> Option<HashMap<&str, &str>> {
 /// What had been found out when the decision was made.
 struct Recorded {
     near: u32,
-    limits: Limits,
+    limits: OrderLimits,
     any_slow: bool,
     uniform: u32,
 }
@@ -36,7 +36,7 @@ impl Inquiry for Recorded {
         self.near
     }
 
-    fn limits(&mut self) -> Limits {
+    fn limits(&mut self) -> OrderLimits {
         self.limits
     }
 
@@ -67,8 +67,8 @@ fn replay(line: &str) -> Option<(Decision, Decision)> {
     let sampled = number("sampled")?;
     let evidence = Evidence {
         page: bits("page")?,
-        record: Record::decode(bits("record")?),
-        used: (sampled != 0).then_some(Used {
+        record: FaultHistory::decode(bits("record")?),
+        used: (sampled != 0).then_some(UsedPages {
             touched: number("touched")?,
             sampled,
         }),
@@ -89,7 +89,7 @@ fn replay(line: &str) -> Option<(Decision, Decision)> {
     };
     let mut recorded = Recorded {
         near: number("near")?,
-        limits: Limits {
+        limits: OrderLimits {
             least: number("least")?,
             most: number("most")?,
         },
@@ -98,9 +98,9 @@ fn replay(line: &str) -> Option<(Decision, Decision)> {
     };
     let plan = plan(&evidence, &mut recorded);
     let (how, order) = match plan.how {
-        How::ReadAhead => (0, 0),
-        How::Single => (1, 0),
-        How::Large(order) => (2, order),
+        PlanKind::ReadAhead => (0, 0),
+        PlanKind::Single => (1, 0),
+        PlanKind::Large(order) => (2, order),
     };
     let was = Decision {
         how: number("how")?,

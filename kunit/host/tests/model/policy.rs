@@ -3,7 +3,7 @@
 //! A second implementation of the swap-in policy, to compare with `rust/mm/swapin/policy.rs`. It
 //! uses plain numbers instead of bits, places instead of differences, and one table of decisions.
 
-use vswap_host::policy::{Direction, Hint, How, Limits, Source, Used, Why};
+use vswap_host::policy::{Direction, Hint, OrderLimits, PlanKind, PlanReason, Source, UsedPages};
 
 /// Page numbers have 44 bits: after the last one follows 0.
 pub const PAGES: i128 = 1 << 44;
@@ -34,7 +34,7 @@ pub enum Place {
 }
 
 impl Model {
-    /// Reads the bits from left to right, as in the picture at `Record`.
+    /// Reads the bits from left to right, as in the picture at `FaultHistory`.
     pub fn unpack(raw: u64) -> Self {
         let bits = format!("{raw:064b}");
         let mut rest = bits.as_str();
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// Takes into account how much of an earlier folio was used.
-    fn judge(&mut self, used: Used) {
+    fn judge(&mut self, used: UsedPages) {
         // In quarters of the sampled pages.
         let (touched, quarter) = (f64::from(used.touched), f64::from(used.sampled) / 4.0);
         if touched >= 3.0 * quarter {
@@ -127,7 +127,7 @@ impl Model {
     }
 
     /// The record after a fault.
-    pub fn next(&self, page: u64, used: Option<Used>, hint: Hint) -> Self {
+    pub fn next(&self, page: u64, used: Option<UsedPages>, hint: Hint) -> Self {
         let place = self.place(page);
         let adjoins = matches!(place, Place::RightAbove | Place::RightBelow);
         let mut next = *self;
@@ -184,13 +184,13 @@ impl Model {
         hint: Hint,
         least: u32,
         near: u32,
-    ) -> (Option<(Why, Self)>, Option<bool>) {
+    ) -> (Option<(PlanReason, Self)>, Option<bool>) {
         let next = self.next(page, None, hint);
         if self.probe || hint == Hint::Sequential {
             return (None, None);
         }
         if hint == Hint::Random {
-            return (Some((Why::Random, next)), None);
+            return (Some((PlanReason::Random, next)), None);
         }
         if next.is_sequence() {
             return (None, None);
@@ -199,7 +199,7 @@ impl Model {
         if look.is_some() && near >= 4 {
             return (None, look);
         }
-        (Some((Why::Far, next)), look)
+        (Some((PlanReason::Far, next)), look)
     }
 }
 
@@ -214,7 +214,7 @@ pub struct Fault {
     pub bypass: bool,
     pub zswap: bool,
     pub near: u32,
-    pub limits: Limits,
+    pub limits: OrderLimits,
     pub any_slow: bool,
     pub uniform: u32,
 }
@@ -223,8 +223,8 @@ pub struct Fault {
 /// which the range was compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    pub how: How,
-    pub why: Why,
+    pub how: PlanKind,
+    pub why: PlanReason,
     pub looked: Option<bool>,
     pub compared: Option<u32>,
 }
@@ -232,37 +232,37 @@ pub struct Decision {
 /// Decides by `record`, which is the record after the fault.
 pub fn decide(fault: &Fault, record: &Model) -> Decision {
     let mut decision = Decision {
-        how: How::Single,
-        why: Why::Far,
+        how: PlanKind::Single,
+        why: PlanReason::Far,
         looked: None,
         compared: None,
     };
     if fault.source == Source::Slow {
-        decision.how = How::ReadAhead;
-        decision.why = Why::Slow;
+        decision.how = PlanKind::ReadAhead;
+        decision.why = PlanReason::Slow;
         return decision;
     }
 
     if fault.source == Source::Fast && fault.large && !fault.zswap {
-        decision.why = Why::Fast;
+        decision.why = PlanReason::Fast;
         if fault.limits.most > 0 {
-            decision.how = How::Large(fault.limits.most);
+            decision.how = PlanKind::Large(fault.limits.most);
         }
         return decision;
     }
 
     // Whether a large folio is right.
     let right = match (fault.large, fault.hint) {
-        (false, _) => Err(Why::Small),
-        (true, Hint::Random) => Err(Why::Random),
-        (true, Hint::Sequential) => Ok(Why::Hinted),
-        (true, Hint::None) if record.is_sequence() => Ok(Why::Sequence),
+        (false, _) => Err(PlanReason::Small),
+        (true, Hint::Random) => Err(PlanReason::Random),
+        (true, Hint::Sequential) => Ok(PlanReason::Hinted),
+        (true, Hint::None) if record.is_sequence() => Ok(PlanReason::Sequence),
         (true, Hint::None) => {
             decision.looked = record.look(fault.page, 0);
             if decision.looked.is_some() && fault.near >= 4 {
-                Ok(Why::Near)
+                Ok(PlanReason::Near)
             } else {
-                Err(Why::Far)
+                Err(PlanReason::Far)
             }
         }
     };
@@ -274,14 +274,14 @@ pub fn decide(fault: &Fault, record: &Model) -> Decision {
             let wanted = (record.cap + longer).max(fault.limits.least);
             let wanted = wanted.min(fault.limits.most);
             if wanted == 0 {
-                Why::Small
+                PlanReason::Small
             } else {
                 decision.compared = Some(wanted);
                 let order = wanted.min(fault.uniform);
                 if order == 0 || order < fault.limits.least {
-                    Why::Mixed
+                    PlanReason::Mixed
                 } else {
-                    decision.how = How::Large(order);
+                    decision.how = PlanKind::Large(order);
                     decision.why = why;
                     return decision;
                 }
@@ -290,11 +290,11 @@ pub fn decide(fault: &Fault, record: &Model) -> Decision {
     };
     // Read the page alone, or with neighbours that may be on a slow device.
     if fault.source == Source::Memory {
-        let on_its_way = record.run > 0 && decision.why != Why::Random;
+        let on_its_way = record.run > 0 && decision.why != PlanReason::Random;
         if !fault.bypass {
-            (decision.how, decision.why) = (How::ReadAhead, Why::NotSpared);
+            (decision.how, decision.why) = (PlanKind::ReadAhead, PlanReason::NotSpared);
         } else if on_its_way && fault.any_slow {
-            (decision.how, decision.why) = (How::ReadAhead, Why::SlowAround);
+            (decision.how, decision.why) = (PlanKind::ReadAhead, PlanReason::SlowAround);
         }
     }
     decision

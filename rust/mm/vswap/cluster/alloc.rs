@@ -9,25 +9,25 @@
 use crate::{
     ffi::vswap::{
         self,
-        Entered,
+        AddedFolio,
         IdRefs,
-        NewSwap,
         SlotUsage,
+        UncachedFolio,
         Uncharge, //
     },
     vswap::{
-        backing::FreedBacking,
+        backing::RemovedBacking,
         cluster::{
             backing_words::OwnedSlots,
             state::free::Cleared,
             swap_cache,
             Cluster,
-            Guard,
+            ClusterGuard,
             LockedCluster, //
         },
         cluster_list::{
-            Kind,
-            Lists, //
+            ClusterKind,
+            ListsGuard, //
         },
         slot::free_slots,
         slot_map::{
@@ -46,7 +46,7 @@ use kernel::{
     }, //
 };
 
-/// The key that lets only this file change [`Own`] and the number of slots in use: see
+/// The key that lets only this file change [`LockedFields`] and the number of slots in use: see
 /// [`crate::ffi::cluster`].
 #[derive(Clone, Copy)]
 pub(crate) struct AllocKey(());
@@ -55,12 +55,12 @@ const KEY: AllocKey = AllocKey(());
 
 /// Which slots of a cluster are in use, and which list the cluster is on. Protected by `ci->lock`.
 /// Only this file changes them.
-pub(crate) struct Own {
+pub(crate) struct LockedFields {
     map: SlotMap,
     list: ListState,
 }
 
-impl Own {
+impl LockedFields {
     /// The value for a new cluster: all slots are free, and the cluster has no tables.
     pub(crate) const NEW: Self = Self {
         map: SlotMap::EMPTY,
@@ -69,9 +69,9 @@ impl Own {
 }
 
 /// The number of slots in use. Only this file changes it.
-pub(super) struct Used(Atomic<u32>);
+pub(super) struct NrUsed(Atomic<u32>);
 
-impl Used {
+impl NrUsed {
     /// Returns the value for a new cluster: no slot is in use.
     pub(super) const fn none() -> Self {
         Self(Atomic::new(0))
@@ -113,10 +113,10 @@ impl LockedCluster<'_> {
     /// Returns true if the cluster is of `kind`, and `cpu` allocates from it for folios of
     /// `order`.
     #[inline]
-    pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
+    pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: ClusterKind) -> bool {
         self.own().list == ListState::Cpu(cpu)
             && self.order() == order
-            && self.cluster().is_bound() == (kind == Kind::Bound)
+            && self.cluster().is_bound() == (kind == ClusterKind::Bound)
     }
 
     /// Assigns the cluster to a CPU, to allocate slots for folios of an order. Warns, and does
@@ -133,7 +133,7 @@ impl LockedCluster<'_> {
     /// Records the list that the cluster is on. The caller moves the cluster to this list, or off
     /// its list, under the same lock of the lists.
     #[inline]
-    pub(in crate::vswap) fn set_list(&mut self, list: ListState, _lists: &mut Lists) {
+    pub(in crate::vswap) fn set_list(&mut self, list: ListState, _lists: &mut ListsGuard) {
         self.own_mut(KEY).list = list;
     }
 
@@ -142,8 +142,9 @@ impl LockedCluster<'_> {
         self.own().map.find(self.order()).is_some()
     }
 
-    /// Takes a free run for a folio of an order into use, for [`Guard::take_run`]. Returns the
-    /// first slot and the number of slots, or `None` where [`Guard::take_run`] returns `Err`.
+    /// Takes a free run for a folio of an order into use, for [`ClusterGuard::take_run`]. Returns
+    /// the first slot and the number of slots, or `None` where [`ClusterGuard::take_run`] returns
+    /// `Err`.
     #[inline(always)]
     fn take_run(&mut self, order: u32) -> Option<(u32, u32)> {
         // Take slots only from a cluster that has words, because the invariants of `Taken` say
@@ -204,7 +205,7 @@ impl<'g> Cleared<'g> {
     }
 }
 
-impl Guard {
+impl ClusterGuard {
     /// Takes a free run for a folio of `order` into use. In a bound cluster, also takes the device
     /// slots of the run into use. Returns the lock as `Err` if there is no free run, if the
     /// cluster is bound and swapoff of its device has begun, or if the cluster has no swap table,
@@ -239,7 +240,7 @@ impl Guard {
 /// slots, if the cluster is bound. No other value gives access to the slots.
 #[must_use]
 pub(crate) struct Taken {
-    guard: Guard,
+    guard: ClusterGuard,
     start: u32,
     nr: u32,
 }
@@ -270,7 +271,7 @@ impl Taken {
     /// Returns the lock, the first slot and the number of slots. If the caller neither uses nor
     /// frees the slots, they are leaked.
     #[inline]
-    pub(super) fn into_parts(self) -> (Guard, u32, u32) {
+    pub(super) fn into_parts(self) -> (ClusterGuard, u32, u32) {
         (self.guard, self.start, self.nr)
     }
 
@@ -278,7 +279,7 @@ impl Taken {
     pub(crate) fn cancel(self) {
         // There is nothing to uncharge here, because no cgroup id is recorded in the slots yet.
         let mut uncharge = Uncharge::none();
-        let mut freed = FreedBacking::nothing();
+        let mut freed = RemovedBacking::nothing();
         self.unlock_after(|slots| free_slots(slots, &mut freed, &mut uncharge));
     }
 
@@ -289,9 +290,9 @@ impl Taken {
     #[inline(always)]
     pub(crate) fn fill<'a>(
         self,
-        folio: NewSwap<'a>,
+        folio: UncachedFolio<'a>,
         ids: IdRefs,
-    ) -> Result<(Guard, Entered<'a>), (NewSwap<'a>, IdRefs)> {
+    ) -> Result<(ClusterGuard, AddedFolio<'a>), (UncachedFolio<'a>, IdRefs)> {
         // Check the mode under the lock of the cluster: see the races in `slot_alloc`.
         if !vswap::is_on() {
             self.cancel();

@@ -5,7 +5,7 @@
 //! Only `zswap::pool` writes the words. zswap calls it to store or free a page. This file and
 //! `binding` call it to name a device slot in a word, or to clear a word. Others change only the
 //! place and the referenced bit of a word: see the locking in `cluster`. Before a device slot is
-//! named in a word that is not in use, the word is reserved ([`Promise`]), so that writing it
+//! named in a word that is not in use, the word is reserved ([`ReservedWords`]), so that writing it
 //! needs no memory. A slot that a bound device cluster backs needs no word: see `binding`.
 
 #![forbid(unsafe_code)]
@@ -16,7 +16,7 @@ use crate::{
     ffi::{
         device::DeviceSlots,
         layout::SWAPFILE_CLUSTER,
-        zsmalloc::Name, //
+        zsmalloc::ObjectName, //
     },
     vswap::{
         cluster::{
@@ -32,20 +32,20 @@ use crate::{
     warn::warn_on_once,
     zswap::{
         pool::{
+            BackingWord,
             FreeBatch,
-            OldWord,
-            Word, //
+            OldWord, //
         },
         record::{
             Record,
-            Sum, //
+            ZswapCharge, //
         },
         table::{
+            BackingWords,
+            LockedCi,
             LockedSpan,
-            LockedTable,
-            LooseTable,
-            Promise,
-            Words, //
+            LooseBackingTable,
+            ReservedWords, //
         }, //
     }, //
 };
@@ -144,7 +144,7 @@ impl<'a> OwnedSlots<'a> {
         with: impl Iterator<Item = T>,
         freed: &mut FreeBatch,
         mut f: impl FnMut(T, u32, Option<Backed>),
-    ) -> Option<TakenWords> {
+    ) -> Option<ClearedWords> {
         let (mut nr_backed, mut any_entry) = (0u32, false);
         for (word, item) in self.words()?.zip(with) {
             let backed = freed.take(&word, None);
@@ -153,7 +153,7 @@ impl<'a> OwnedSlots<'a> {
             f(item, word.off, backed);
         }
         // INVARIANT: `nr_backed` words were in use, and were just cleared. They are still counted.
-        Some(TakenWords {
+        Some(ClearedWords {
             cluster: self.cluster.cluster(),
             slots: (self.start, self.nr),
             nr_backed,
@@ -161,20 +161,20 @@ impl<'a> OwnedSlots<'a> {
         })
     }
 
-    /// Makes device slots the backing of the slots, and consumes the promise of their backing
-    /// words. If the device slots or the promise do not fit the slots, or if a slot has a backing,
-    /// returns both as `Err`.
+    /// Makes device slots the backing of the slots, and consumes the reservation of their backing
+    /// words. If the device slots or the reserved words do not fit the slots, or if a slot has a
+    /// backing, returns both as `Err`.
     pub(super) fn name(
         self,
         mut devices: DeviceSlots,
-        promise: Promise,
-    ) -> Result<(), (DeviceSlots, Promise)> {
+        reserved: ReservedWords,
+    ) -> Result<(), (DeviceSlots, ReservedWords)> {
         let Self { cluster, nr, .. } = self;
         let fits = devices.nr() == nr
-            && cluster.with_table(|table| table.has_promised(&promise, nr))
+            && cluster.with_table(|table| table.has_reserved(&reserved, nr))
             && !self.is_backed();
         let Some(words) = self.words().filter(|_| fits) else {
-            return Err((devices, promise));
+            return Err((devices, reserved));
         };
         let mut freed = FreeBatch::new();
         for word in words {
@@ -185,14 +185,14 @@ impl<'a> OwnedSlots<'a> {
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
     /// way of `freed`. Returns the zswap charge. The caller removes the slot from zswap's
-    /// writeback order ([`LockedTable::forget`]). If no zswap entry backs the slot, or if there
+    /// writeback order ([`LockedCi::forget`]). If no zswap entry backs the slot, or if there
     /// are several slots, returns the device slot as `Err`.
     #[inline]
     pub(super) fn exchange(
         self,
         mut device: DeviceSlots,
         freed: &mut FreeBatch,
-    ) -> Result<Sum, DeviceSlots> {
+    ) -> Result<ZswapCharge, DeviceSlots> {
         let fits = self.nr == 1 && device.nr() == 1;
         let word = self.words().and_then(|mut words| words.next());
         let Some(word) = word.filter(|word| fits && Record::is_tag(word.word.load())) else {
@@ -223,13 +223,13 @@ impl<'a> OwnedSlots<'a> {
 pub(crate) struct OwnedWord<'a> {
     cluster: &'a LockedCluster<'a>,
     off: u32,
-    word: &'a Word,
+    word: &'a BackingWord,
 }
 
 impl<'a> OwnedWord<'a> {
     /// Returns the word of the slot, and the name that zsmalloc has for the slot's object.
     #[inline]
-    pub(crate) fn parts(&self) -> (&'a Word, Name) {
+    pub(crate) fn parts(&self) -> (&'a BackingWord, ObjectName) {
         (self.word, self.cluster.name(self.off))
     }
 
@@ -254,14 +254,14 @@ impl<'a> OwnedWord<'a> {
 /// `nr_backed` words of the slots were in use. They were cleared, and the count of words in use
 /// still includes them.
 #[must_use]
-pub(crate) struct TakenWords {
+pub(crate) struct ClearedWords {
     cluster: &'static Cluster,
     slots: (u32, u32),
     nr_backed: u32,
     any_entry: bool,
 }
 
-impl TakenWords {
+impl ClearedWords {
     /// Returns the cluster, and the number of its words that were cleared. If the caller does not
     /// subtract this number from the count of words in use, the table of backing words is leaked.
     #[inline]
@@ -295,14 +295,14 @@ pub(crate) fn take_replaced(span: &mut LockedSpan<'_>, old: OldWord) -> Option<B
 /// virtual cluster does while it has a free slot, because the next slot to be allocated may need a
 /// word.
 #[inline]
-pub(crate) fn keeps_table(table: &LockedTable<'_>) -> bool {
+pub(crate) fn keeps_table(table: &LockedCi<'_>) -> bool {
     Cluster::of(table).is_some_and(|cluster| cluster.peek_used() < SWAPFILE_CLUSTER)
 }
 
 /// A backing that was removed from a slot.
 pub(crate) enum Backed {
     /// A zswap entry, which was freed. The caller uncharges it.
-    Zswap(Sum),
+    Zswap(ZswapCharge),
     /// A device slot that the backing word named. Dropping the value frees the slot.
     Device(DeviceSlots),
     /// The device slot of a bound device cluster. It is idle already, or becomes idle before the
@@ -312,7 +312,7 @@ pub(crate) enum Backed {
 
 /// Where the page of a slot can be read synchronously.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-pub(crate) enum AtHand {
+pub(crate) enum ClaimSource {
     /// The page is stored nowhere, because it is all zeros.
     Zeros,
     /// The page is in zswap.
@@ -345,45 +345,45 @@ impl LockedCluster<'_> {
     /// flag of the slot.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
-    pub(crate) fn at_hand(&self, off: u32, zero: bool) -> Option<AtHand> {
+    pub(crate) fn claim_source(&self, off: u32, zero: bool) -> Option<ClaimSource> {
         // Test the tag first: a full decode would cost each fault from zswap 95 instructions.
         if self
             .backing_word(off)
             .is_some_and(|word| Record::is_tag(word.load()))
         {
-            return Some(AtHand::Zswap);
+            return Some(ClaimSource::Zswap);
         }
         match self.backing(off) {
-            Backing::Phys(slot) => device::is_fast(slot.ty().into()).then_some(AtHand::Device),
-            Backing::Zswap(_) => Some(AtHand::Zswap),
-            Backing::None => zero.then_some(AtHand::Zeros),
+            Backing::Phys(slot) => device::is_fast(slot.ty().into()).then_some(ClaimSource::Device),
+            Backing::Zswap(_) => Some(ClaimSource::Zswap),
+            Backing::None => zero.then_some(ClaimSource::Zeros),
         }
     }
 
     #[inline]
-    pub(super) fn backing_word(&self, off: u32) -> Option<&Word> {
+    pub(super) fn backing_word(&self, off: u32) -> Option<&BackingWord> {
         self.backings()?.0.get(off as usize)
     }
 
     #[inline]
-    pub(super) fn backings(&self) -> Option<&Words> {
-        LockedTable::words_of(self)
+    pub(super) fn backings(&self) -> Option<&BackingWords> {
+        LockedCi::words_of(self)
     }
 
     /// Returns access to the table of backing words, and to the memory cgroup ids. The cluster may
     /// have neither.
     #[inline]
-    pub(super) fn table(&mut self) -> LockedTable<'_> {
-        LockedTable::of(self)
+    pub(super) fn table(&mut self) -> LockedCi<'_> {
+        LockedCi::of(self)
     }
 
     /// Calls `f` with read access to the same tables as [`Self::table`].
     #[inline]
-    pub(super) fn with_table<R>(&self, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
-        LockedTable::with(self, f)
+    pub(super) fn with_table<R>(&self, f: impl FnOnce(&LockedCi<'_>) -> R) -> R {
+        LockedCi::with(self, f)
     }
 
-    /// Returns the number of slots that have a backing word, or the promise of one.
+    /// Returns the number of slots that have a backing word, or a reserved one.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn nr_backed(&self) -> u32 {
         self.with_table(|table| table.nr())
@@ -395,7 +395,7 @@ impl LockedCluster<'_> {
         self.with_table(|table| table.agrees())
     }
 
-    /// Returns true if any slot has a backing word, or the promise of one.
+    /// Returns true if any slot has a backing word, or a reserved one.
     #[inline]
     pub(crate) fn any_backed(&self) -> bool {
         self.with_table(|table| table.nr()) != 0
@@ -405,27 +405,27 @@ impl LockedCluster<'_> {
     /// `None` if the cluster has no table of backing words, or if too many words are reserved
     /// already.
     #[inline]
-    pub(crate) fn reserve(&mut self, nr: u32) -> Option<Promise> {
-        self.table().promise(nr)
+    pub(crate) fn reserve(&mut self, nr: u32) -> Option<ReservedWords> {
+        self.table().reserve_words(nr)
     }
 
-    /// Releases a promise of backing words that was not used. Frees the table of backing words if
-    /// no word is left in use or promised, unless the cluster keeps it.
+    /// Releases reserved backing words that were not used. Frees the table of backing words if
+    /// no word is left in use or reserved, unless the cluster keeps it.
     #[inline]
-    pub(crate) fn unreserve(&mut self, promise: Promise) {
-        self.table().take_back(promise);
+    pub(crate) fn unreserve(&mut self, reserved: ReservedWords) {
+        self.table().take_back(reserved);
     }
 
     /// Installs `table` as the table of backing words. Frees `table` instead if the cluster has
     /// one.
-    pub(crate) fn add_backing_table(&mut self, table: LooseTable) {
+    pub(crate) fn add_backing_table(&mut self, table: LooseBackingTable) {
         self.table().give(table);
     }
 
     /// Returns the name of a slot's object in zsmalloc.
     #[inline]
-    fn name(&self, off: u32) -> Name {
-        Name::of_virtual(self.cluster().first()).add(off)
+    fn name(&self, off: u32) -> ObjectName {
+        ObjectName::of_virtual(self.cluster().first()).add(off)
     }
 
     /// Returns the offset of a slot.
@@ -435,13 +435,13 @@ impl LockedCluster<'_> {
     }
 
     /// Subtracts words that were cleared from the number of words in use. Frees the table of
-    /// backing words if no word is left in use or promised, unless the cluster keeps it: see
+    /// backing words if no word is left in use or reserved, unless the cluster keeps it: see
     /// [`keeps_table`].
     #[inline(always)]
-    pub(super) fn count_taken(&mut self, taken: TakenWords) {
+    pub(super) fn count_taken(&mut self, taken: ClearedWords) {
         let (start, nr) = taken.slots;
         // The compiler drops this check where it sees both sides. Words of another cluster are not
-        // subtracted, so `LockedTable::free()` warns and leaks their table.
+        // subtracted, so `LockedCi::free()` warns and leaks their table.
         if !core::ptr::eq(taken.cluster, self.cluster()) {
             return;
         }

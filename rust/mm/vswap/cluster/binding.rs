@@ -5,10 +5,10 @@
 //!
 //! While a cluster is bound, the bits of its `DeviceMap` say which slots have data on the device.
 //! A slot whose bit is set needs no backing word. The device slots of the other slots are *idle*:
-//! C counts them as free. Three functions end the binding: [`scatter`](LockedCluster::scatter)
-//! when C's allocator needs the idle device slots, [`leave_device`](LockedCluster::leave_device)
-//! for swapoff, and [`unbind_idle`](LockedCluster::unbind_idle) when the last slot in use was
-//! freed.
+//! C counts them as free. Three functions end the binding:
+//! [`unbind_in_use`](LockedCluster::unbind_in_use) when C's allocator needs the idle device slots,
+//! [`leave_device`](LockedCluster::leave_device) for swapoff, and
+//! [`unbind_empty`](LockedCluster::unbind_empty) when the last slot in use was freed.
 
 #![forbid(unsafe_code)]
 
@@ -21,17 +21,17 @@ use crate::{
         layout::SWAPFILE_CLUSTER, //
     },
     vswap::{
-        bound::{
-            self,
-            DeviceMap, //
-        },
         cluster::{
             backing_words::OwnedSlots,
             Cluster,
             LockedCluster,
             Tables, //
         },
-        cluster_list::Lists,
+        cluster_list::ListsGuard,
+        device_map::{
+            self,
+            DeviceMap, //
+        },
         slot_map::WORDS,
         swap_table::PhysSlot, //
     },
@@ -39,9 +39,9 @@ use crate::{
     zswap::{
         pool::{
             name_bit,
-            Word, //
+            BackingWord, //
         },
-        table::LooseTable, //
+        table::LooseBackingTable, //
     }, //
 };
 use core::{
@@ -58,7 +58,7 @@ use kernel::{
     }, //
 };
 
-impl bound::Word for Atomic<u64> {
+impl device_map::MapWord for Atomic<u64> {
     #[inline]
     fn load(&self) -> u64 {
         Atomic::load(self, Acquire)
@@ -150,14 +150,14 @@ impl ClearedBits<'_> {
 /// owns the device slot `device`. The holder of the lock clears the bit before it unlocks.
 #[must_use]
 pub(crate) struct BitWord<'l> {
-    word: &'l Word,
+    word: &'l BackingWord,
     device: PhysSlot,
 }
 
 impl<'l> BitWord<'l> {
     /// Returns the word and the device slot.
     #[inline]
-    pub(crate) fn into_parts(self) -> (&'l Word, PhysSlot) {
+    pub(crate) fn into_parts(self) -> (&'l BackingWord, PhysSlot) {
         (self.word, self.device)
     }
 }
@@ -310,7 +310,7 @@ impl LockedCluster<'_> {
     }
 
     /// Ends the binding. If a slot has data on the device, warns and keeps the binding instead.
-    pub(super) fn unbind_idle(&mut self) {
+    pub(super) fn unbind_empty(&mut self) {
         self.unbind(None);
     }
 
@@ -358,11 +358,11 @@ impl LockedCluster<'_> {
     /// the binding and returns `EBUSY`. swapoff then fails.
     pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
         if self.cluster().peek_binding().map(PhysSlot::ty) == Some(ty) {
-            self.unbind_idle();
+            self.unbind_empty();
             if self.cluster().is_bound() {
                 return Err(EBUSY);
             }
-            Lists::lock().retire(self);
+            ListsGuard::lock().retire(self);
         }
         Ok(())
     }
@@ -371,17 +371,17 @@ impl LockedCluster<'_> {
     /// data on the device, consumes `memory`, and writes their backing words. Returns false, and
     /// keeps the binding, if the cluster is not bound, or if slots have data and the memory or the
     /// reservation of their words is missing.
-    pub(crate) fn scatter(&mut self, memory: &mut Option<Scatter>) -> bool {
+    pub(crate) fn unbind_in_use(&mut self, memory: &mut Option<UnbindMemory>) -> bool {
         let nr = self.device().count();
         if !self.cluster().is_bound() {
             return false;
         }
         if nr == 0 {
-            self.unbind_idle();
-            Lists::lock().retire(self);
+            self.unbind_empty();
+            ListsGuard::lock().retire(self);
             return true;
         }
-        let Some(Scatter { table, words }) = memory.take() else {
+        let Some(UnbindMemory { table, words }) = memory.take() else {
             return false;
         };
         self.table().give(table);
@@ -390,19 +390,19 @@ impl LockedCluster<'_> {
             return false;
         }
         self.unbind(Some(words));
-        Lists::lock().retire(self);
+        ListsGuard::lock().retire(self);
         true
     }
 }
 
 /// The memory that ending a binding needs: a table of backing words, and tables for the device
 /// cluster.
-pub(crate) struct Scatter {
-    table: LooseTable,
+pub(crate) struct UnbindMemory {
+    table: LooseBackingTable,
     words: Tables,
 }
 
-impl Scatter {
+impl UnbindMemory {
     /// Allocates the backing table and the tables of the device cluster. Returns `None` without
     /// memory. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
@@ -411,7 +411,7 @@ impl Scatter {
         // after an RCU grace period.
         let words = Tables::alloc(bindings::VSWAP_GFP_DEVICE_TABLE, false).ok()?;
         Some(Self {
-            table: LooseTable::alloc_uncharged()?,
+            table: LooseBackingTable::alloc_uncharged()?,
             words,
         })
     }

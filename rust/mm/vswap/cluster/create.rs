@@ -9,31 +9,31 @@ use crate::{
     ffi::{
         cluster::{
             HeaderCache,
-            Setup, //
+            ModeLock, //
         },
-        folio::Owner, //
+        folio::ChargeTarget, //
     },
     vswap::{
         cluster::{
             Cluster,
-            Guard,
+            ClusterGuard,
             LockedCluster,
             Populated,
-            Spare,
+            SpareCluster,
             SwapWords,
             Tables, //
         },
-        cluster_list::Lists,
+        cluster_list::ListsGuard,
         directory::Directory, //
     },
-    zswap::table::Words, //
+    zswap::table::BackingWords, //
 };
 use kernel::{
     bindings,
     prelude::*, //
 };
 
-impl Spare {
+impl SpareCluster {
     /// Creates a cluster, and publishes it in [`Directory`]. Returns `None` if the directory is
     /// not set up or has no number left, or if there is no memory. May sleep.
     pub(crate) fn create() -> Option<Self> {
@@ -47,7 +47,7 @@ impl Spare {
         // Publish under the lock of the lists. `slot_alloc::quiesce()` takes that lock after the
         // mode was changed, and then visits all clusters. So it finds this cluster, or this task
         // sees the new mode.
-        let lists = Lists::lock();
+        let lists = ListsGuard::lock();
         let spare = Directory::publish(new);
         drop(lists);
         Some(spare)
@@ -55,7 +55,11 @@ impl Spare {
 
     /// Allocates tables for the cluster, charged to the cgroup of `owner`. Without memory, returns
     /// the cluster as `Err`. Sleeps only if `may_sleep`.
-    pub(crate) fn populate(self, owner: Owner<'_>, may_sleep: bool) -> Result<Populated, Self> {
+    pub(crate) fn populate(
+        self,
+        owner: ChargeTarget<'_>,
+        may_sleep: bool,
+    ) -> Result<Populated, Self> {
         let gfp = if may_sleep {
             bindings::VSWAP_GFP_TABLE
         } else {
@@ -70,7 +74,7 @@ impl Spare {
 
 impl Populated {
     /// Locks the cluster, installs its tables, and assigns it to a CPU for folios of an order.
-    pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
+    pub(crate) fn claim(self, cpu: u32, order: u32) -> ClusterGuard {
         let mut guard = self.install();
         guard.lend().assign(cpu, order);
         guard
@@ -81,7 +85,7 @@ impl LockedCluster<'_> {
     /// Frees the tables of a cluster that is not on the free list and has no slot in use. Returns
     /// the cluster, for the free list. Warns and returns `None`, without freeing them, if a slot
     /// is in use, or if there are no tables. Each of these is a bug.
-    pub(super) fn free_tables(&mut self) -> Option<Spare> {
+    pub(super) fn free_tables(&mut self) -> Option<SpareCluster> {
         if self.used() == 0 {
             // This is mostly a no-op, because the extend table is freed with its last count. But a
             // new extend table may never have got a count.
@@ -92,11 +96,11 @@ impl LockedCluster<'_> {
 }
 
 /// Sets up the slab cache of headers, the directory, and cluster 0.
-pub(crate) fn setup(setup: &Setup<'_>, max: usize) -> Result {
+pub(crate) fn setup(setup: &ModeLock<'_>, max: usize) -> Result {
     Directory::setup(setup, max, HeaderCache::create(setup)?)?;
     // Leave cluster 0 without tables, and do not put it on a list, so that no slot of it is ever
     // in use. C gets cluster 0 for an offset that has no cluster.
-    Spare::create().ok_or(ENOMEM)?.cluster();
+    SpareCluster::create().ok_or(ENOMEM)?.cluster();
     Ok(())
 }
 
@@ -112,5 +116,5 @@ pub(crate) fn sizes() -> (usize, usize) {
 
 /// Returns the size of a table of backing words with its header, in bytes.
 pub(crate) fn backing_size() -> usize {
-    size_of::<bindings::zswap_table>().saturating_add(size_of::<Words>())
+    size_of::<bindings::zswap_table>().saturating_add(size_of::<BackingWords>())
 }

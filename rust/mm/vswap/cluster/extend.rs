@@ -11,7 +11,7 @@ use crate::{
             ExtendTable,
             LockedCluster, //
         },
-        count::CountKey, //
+        count::WordCountKey, //
     },
     warn::warn_on_once, //
 };
@@ -22,14 +22,14 @@ use kernel::sync::atomic::{
 
 /// The key that lets only this file change the extend table: see [`crate::ffi::cluster`].
 #[derive(Clone, Copy)]
-pub(crate) struct CountsKey(());
+pub(crate) struct ExtendTableKey(());
 
-const KEY: CountsKey = CountsKey(());
+const KEY: ExtendTableKey = ExtendTableKey(());
 
 /// The number of slots whose swap count is in the extend table. Protected by `ci->lock`.
-pub(super) struct Extended(Atomic<u32>);
+pub(super) struct NrExtended(Atomic<u32>);
 
-impl Extended {
+impl NrExtended {
     /// Returns the value for a cluster without an extend table, which is 0.
     pub(super) const fn none() -> Self {
         Self(Atomic::new(0))
@@ -67,7 +67,7 @@ impl LockedCluster<'_> {
 
     /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table
     /// when no count is left in it. Warns and does nothing if there is no table.
-    pub(in crate::vswap) fn set_extended(&mut self, off: u32, count: u32, _key: CountKey) {
+    pub(in crate::vswap) fn set_extended(&mut self, off: u32, count: u32, _key: WordCountKey) {
         let mut old = 0;
         let done = self.try_extend_count(off, KEY, |now| {
             old = now;

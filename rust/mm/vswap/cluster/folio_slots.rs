@@ -16,7 +16,7 @@ use crate::{
             place,
             Backed,
             Cluster,
-            Guard,
+            ClusterGuard,
             LockedCluster, //
         },
         device_slot::BackKey,
@@ -25,8 +25,8 @@ use crate::{
     warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
-        record::Sum,
-        table::Promise, //
+        record::ZswapCharge,
+        table::ReservedWords, //
     }, //
 };
 use core::{
@@ -97,7 +97,7 @@ impl<'f> FolioSlots<'f> {
 /// although it only keeps a shared reference.
 #[must_use]
 pub(crate) struct LockedSlots<'s> {
-    guard: Guard,
+    guard: ClusterGuard,
     slots: &'s FolioSlots<'s>,
 }
 
@@ -108,17 +108,17 @@ impl LockedSlots<'_> {
         self.guard.id(self.slots.start)
     }
 
-    /// Records device slots as the backing of the slots, which have none, and consumes the promise
-    /// of their backing words. If the device slots or the promise do not fit the slots, or if a
-    /// slot has a backing, warns and returns both as `Err`.
+    /// Records device slots as the backing of the slots, which have none, and consumes the
+    /// reservation of their backing words. If the device slots or the reserved words do not fit the
+    /// slots, or if a slot has a backing, warns and returns both as `Err`.
     pub(crate) fn set_slots(
         &mut self,
         slots: DeviceSlots,
-        promise: Promise,
+        reserved: ReservedWords,
         _key: BackKey,
-    ) -> Result<(), (DeviceSlots, Promise)> {
+    ) -> Result<(), (DeviceSlots, ReservedWords)> {
         OwnedSlots::of_folio(self)
-            .name(slots, promise)
+            .name(slots, reserved)
             .inspect_err(|_| {
                 warn_on_once!(true);
             })
@@ -133,7 +133,7 @@ impl LockedSlots<'_> {
         slots: DeviceSlots,
         freed: &mut FreeBatch,
         _key: BackKey,
-    ) -> Result<Sum, DeviceSlots> {
+    ) -> Result<ZswapCharge, DeviceSlots> {
         let stored = OwnedSlots::of_folio(self).exchange(slots, freed)?;
         self.guard.lend().table().forget(self.slots.start, 1);
         Ok(stored)

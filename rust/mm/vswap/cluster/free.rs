@@ -6,7 +6,7 @@
 //! where the last swap count of a slot is dropped, where a folio leaves the swap cache, and where
 //! slots that were taken for a folio are given back unused ([`Taken::unlock_after`]). The owner of
 //! an [`Unpinned`] clears the words and the backing of the slots ([`Unpinned::clear`],
-//! [`Unbacked::clear`]). Then it frees the slots ([`Cleared::free`]).
+//! [`UnpinnedNoWords::clear`]). Then it frees the slots ([`Cleared::free`]).
 
 #![forbid(unsafe_code)]
 
@@ -23,11 +23,11 @@ use crate::{
             backing_words::OwnedSlots,
             state::NotPut,
             Backed,
-            Guard,
+            ClusterGuard,
             LockedCluster,
             Taken, //
         },
-        cluster_list::Lists,
+        cluster_list::ListsGuard,
         slot_map::{
             ListMove,
             ListState, //
@@ -70,15 +70,15 @@ impl<'g> Unpinned<'g> {
     }
 
     /// If no backing word of the cluster is in use or reserved (see
-    /// [`Promise`](crate::zswap::table::Promise)), returns [`Unbacked`], which is cheaper to free.
-    /// Otherwise returns `self` as `Err`.
+    /// [`ReservedWords`](crate::zswap::table::ReservedWords)), returns [`UnpinnedNoWords`], which
+    /// is cheaper to free. Otherwise returns `self` as `Err`.
     #[inline]
-    pub(crate) fn unbacked(self) -> Result<Unbacked<'g>, Self> {
+    pub(crate) fn unbacked(self) -> Result<UnpinnedNoWords<'g>, Self> {
         if self.cluster.any_backed() {
             Err(self)
         } else {
             // INVARIANT: No backing word is in use or reserved, as just checked under the lock.
-            Ok(Unbacked(self))
+            Ok(UnpinnedNoWords(self))
         }
     }
 
@@ -185,9 +185,9 @@ impl<'a> UnpinnedSlot<'a> {
 ///
 /// No backing word of the cluster is in use or reserved.
 #[must_use]
-pub(crate) struct Unbacked<'g>(Unpinned<'g>);
+pub(crate) struct UnpinnedNoWords<'g>(Unpinned<'g>);
 
-impl<'g> Unbacked<'g> {
+impl<'g> UnpinnedNoWords<'g> {
     /// Clears the words, and makes the device slots of a bound cluster idle. Calls `f` for each
     /// run of slots of one cgroup, with the references to the cgroup's id and the number of slots
     /// charged as swap. If the swap table is missing, which is a bug, warns, leaks the slots and
@@ -261,15 +261,15 @@ impl<'g> Cleared<'g> {
 fn relist(mut cluster: LockedCluster<'_>, to: ListMove) {
     match to {
         ListMove::Stay => {}
-        ListMove::ToPartial => Lists::lock().add(&mut cluster, ListState::Partial),
-        ListMove::ToFrag => Lists::lock().add(&mut cluster, ListState::Frag),
+        ListMove::ToPartial => ListsGuard::lock().add(&mut cluster, ListState::Partial),
+        ListMove::ToFrag => ListsGuard::lock().add(&mut cluster, ListState::Frag),
         ListMove::ToFree => {
             if cluster.cluster().is_bound() {
-                cluster.unbind_idle();
+                cluster.unbind_empty();
             }
             cluster.table().free();
             if let Some(spare) = cluster.free_tables() {
-                let mut lists = Lists::lock();
+                let mut lists = ListsGuard::lock();
                 cluster.set_list(ListState::Free, &mut lists);
                 lists.put_spare(spare);
             }
@@ -286,13 +286,13 @@ fn relist(mut cluster: LockedCluster<'_>, to: ListMove) {
 /// The invariants of [`Unpinned`] hold for the slot with this index. Its cluster has been locked
 /// since the word of the slot was tested.
 #[must_use]
-struct Last(u32);
+struct UnpinnedIndex(u32);
 
 impl LockedCluster<'_> {
     /// Converts a slot that nothing pins to an [`Unpinned`], which borrows the locked cluster.
     #[inline]
-    fn unpinned(&mut self, Last(off): Last) -> Unpinned<'_> {
-        // INVARIANT: By the invariants of `Last`, those of `Unpinned` hold for the slot.
+    fn unpinned(&mut self, UnpinnedIndex(off): UnpinnedIndex) -> Unpinned<'_> {
+        // INVARIANT: By the invariants of `UnpinnedIndex`, those of `Unpinned` hold for the slot.
         Unpinned {
             cluster: self.reborrow(),
             start: off,
@@ -344,12 +344,12 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
     /// Adds a slot of the cluster. If the slot does not directly follow the collected slots, first
     /// frees the collected slots.
     #[inline]
-    fn add(&mut self, Last(off): Last) {
+    fn add(&mut self, UnpinnedIndex(off): UnpinnedIndex) {
         if self.end != off {
             self.flush();
             self.start = off;
         }
-        // INVARIANT: By the invariants of `Last`, nothing pins the added slot.
+        // INVARIANT: By the invariants of `UnpinnedIndex`, nothing pins the added slot.
         self.end = off.wrapping_add(1);
     }
 
@@ -379,7 +379,7 @@ enum Put {
     CacheOnly,
     /// The word is unchanged. This swap count is all that pins the slot, so the caller must free
     /// the slot.
-    Last(Last),
+    Last(UnpinnedIndex),
 }
 
 impl LockedCluster<'_> {
@@ -392,7 +392,7 @@ impl LockedCluster<'_> {
             Ok(_) => Put::CacheOnly,
             // INVARIANT: The swap cache has no folio for the slot. The swap count is 1, and the
             // caller drops it.
-            Err(NotPut { is_last: true }) => Put::Last(Last(off)),
+            Err(NotPut { is_last: true }) => Put::Last(UnpinnedIndex(off)),
             Err(_) => {
                 self.put_extended(off);
                 Put::Counted
@@ -423,7 +423,7 @@ impl LockedCluster<'_> {
     }
 }
 
-impl Guard {
+impl ClusterGuard {
     /// Drops one swap count of a slot, on a fast path. Returns:
     ///
     /// - `Ok(true)` if the count was dropped. The cluster is unlocked.
@@ -437,14 +437,14 @@ impl Guard {
         mut self,
         off: u32,
         reclaim: bool,
-    ) -> Result<bool, UnpinnedAlone> {
+    ) -> Result<bool, UnpinnedGuard> {
         // Without `reclaim`, as in a fault, a folio in the swap cache may be left as all that pins
         // the slot.
         let may = |next| !reclaim || is_counted_word(next);
         match self.lend().put_inline(off, may) {
             // INVARIANT: The swap count is 1, and the caller drops it. The swap cache has no folio
             // for the slot.
-            Err(NotPut { is_last: true }) => Err(UnpinnedAlone { guard: self, off }),
+            Err(NotPut { is_last: true }) => Err(UnpinnedGuard { guard: self, off }),
             put => Ok(put.is_ok()),
         }
     }
@@ -457,17 +457,17 @@ impl Guard {
 ///
 /// The invariants of [`Unpinned`] hold for the slot.
 #[must_use]
-pub(crate) struct UnpinnedAlone {
-    guard: Guard,
+pub(crate) struct UnpinnedGuard {
+    guard: ClusterGuard,
     off: u32,
 }
 
-impl UnpinnedAlone {
+impl UnpinnedGuard {
     /// Calls `free` with the slot, and then unlocks the cluster.
     #[inline]
     pub(crate) fn unlock_after<R>(self, free: impl FnOnce(Unpinned<'_>) -> R) -> R {
         let Self { mut guard, off } = self;
-        // INVARIANT: By the invariants of `UnpinnedAlone`, those of `Unpinned` hold for the slot.
+        // INVARIANT: By the invariants of `UnpinnedGuard`, those of `Unpinned` hold for the slot.
         let ret = free(Unpinned {
             cluster: guard.lend(),
             start: off,

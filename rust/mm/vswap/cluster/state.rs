@@ -20,7 +20,7 @@ use crate::{
             decode,
             LockedCluster, //
         },
-        count::CountKey,
+        count::WordCountKey,
         swap_table::{
             dup_word,
             is_extended_word,
@@ -115,7 +115,7 @@ impl LockedCluster<'_> {
 
     /// Sets the count in the word of a slot in use. Warns and does nothing if the slot is not in
     /// use.
-    pub(in crate::vswap) fn set_count(&mut self, off: u32, count: Count, _key: CountKey) {
+    pub(in crate::vswap) fn set_count(&mut self, off: u32, count: Count, _key: WordCountKey) {
         match self.state(off).with_count(count) {
             Ok(state) => self.set_state(off, state),
             Err(_) => {

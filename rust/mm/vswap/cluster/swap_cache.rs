@@ -8,8 +8,8 @@
 //!
 //! Lockless lookups turn the page frame number in a word into a folio, so a wrong number is a
 //! memory error. Therefore a function that adds or removes a folio takes a typed folio
-//! ([`NewSwap`], [`LeavingFolio`]), and changes it together with the words of its slots. A folio
-//! is only added if each of its slots can take it.
+//! ([`UncachedFolio`], [`LeavingFolio`]), and changes it together with the words of its slots. A
+//! folio is only added if each of its slots can take it.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use crate::ffi::vswap_kunit::MadeUp;
 use crate::{
     ffi::vswap::ClaimedFolio,
     vswap::{
-        cluster::AtHand,
+        cluster::ClaimSource,
         swap_table::{
             consume_word,
             is_zero_word,
@@ -30,33 +30,33 @@ use crate::{
 use crate::{
     ffi::{
         folio::{
-            FolioRef,
-            Owner, //
+            ChargeTarget,
+            FolioRef, //
         },
         vswap::{
-            Entered,
+            AddedFolio,
             IdRefs,
             LeavingFolio,
-            NewSwap,
-            ReplacedFolio,
+            OldFolio,
             Replacement,
+            UncachedFolio,
             Uncharge, //
         }, //
     },
     vswap::{
         backing::{
             is_next,
-            FreedBacking, //
+            RemovedBacking, //
         },
         cluster::{
             state::free::{
-                Last,
-                Row, //
+                Row,
+                UnpinnedIndex, //
             },
-            Guard,
+            ClusterGuard,
             LockedCluster,
             Taken,
-            UnpinnedAlone, //
+            UnpinnedGuard, //
         },
         directory::find,
         slot::{
@@ -113,19 +113,19 @@ pub(crate) fn get(offset: usize) -> Option<FolioRef> {
 /// The value is never dropped, because the words would then name a folio without references of the
 /// swap cache.
 #[must_use]
-pub(crate) struct Named<'a, 'l> {
-    folio: NewSwap<'a>,
+pub(crate) struct NamedFolio<'a, 'l> {
+    folio: UncachedFolio<'a>,
     offset: usize,
     _lock: PhantomData<&'l ()>,
 }
 
-impl<'a, 'l> Named<'a, 'l> {
+impl<'a, 'l> NamedFolio<'a, 'l> {
     /// Returns the value for a folio. The caller has just set the words of the slots from `off`
     /// on, one for each page, to the folio.
     #[inline(always)]
-    fn new(cluster: &'l LockedCluster<'_>, off: u32, folio: NewSwap<'a>) -> Self {
+    fn new(cluster: &'l LockedCluster<'_>, off: u32, folio: UncachedFolio<'a>) -> Self {
         // INVARIANT: The caller has just set the words, and the lock is borrowed during `'l`. By
-        // the invariants of `NewSwap`, the folio was not in the swap cache.
+        // the invariants of `UncachedFolio`, the folio was not in the swap cache.
         Self {
             folio,
             offset: cluster.offset(off),
@@ -135,7 +135,7 @@ impl<'a, 'l> Named<'a, 'l> {
 
     /// Returns the folio, and the offset of its first slot.
     #[inline]
-    pub(crate) fn into_parts(self) -> (NewSwap<'a>, usize) {
+    pub(crate) fn into_parts(self) -> (UncachedFolio<'a>, usize) {
         (self.folio, self.offset)
     }
 }
@@ -148,12 +148,12 @@ impl<'a, 'l> Named<'a, 'l> {
 /// The cluster of the slots is locked during `'l`. No word names the folio when the cluster is
 /// unlocked.
 #[must_use]
-pub(crate) struct Unnamed<'a, 'l> {
+pub(crate) struct UnnamedFolio<'a, 'l> {
     folio: LeavingFolio<'a>,
     _lock: PhantomData<&'l ()>,
 }
 
-impl<'a, 'l> Unnamed<'a, 'l> {
+impl<'a, 'l> UnnamedFolio<'a, 'l> {
     /// Returns the value for a folio. The caller has removed it from the words of its slots, or
     /// does so before the unlock.
     #[inline(always)]
@@ -216,7 +216,7 @@ fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(A
 /// Otherwise returns the slot's shadow and id, and where to read the page.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
-pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHand)> {
+pub(crate) fn claim(offset: usize, folio: UncachedFolio<'_>) -> Option<(Addable, ClaimSource)> {
     if folio.nr_pages() != 1 {
         return None;
     }
@@ -224,7 +224,7 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
     let mut guard = cluster.lock();
     let mut found = None;
     let may = |cluster: &LockedCluster<'_>, word| {
-        let held = cluster.at_hand(off, is_zero_word(word));
+        let held = cluster.claim_source(off, is_zero_word(word));
         found = held.map(|held| {
             let shadow = Some(shadow_of_word(word));
             let id = cluster.id(off);
@@ -250,10 +250,10 @@ pub(crate) fn consume(folio: ClaimedFolio<'_>, free: bool) -> bool {
     };
     let mut guard = cluster.lock();
     if free {
-        if let Some(Last(off)) = page.consume(&mut guard.lend(), off) {
-            // INVARIANT: By the invariants of `Last`, nothing pins the slot. The lock has been
-            // held since.
-            free_of(owner, UnpinnedAlone { guard, off });
+        if let Some(UnpinnedIndex(off)) = page.consume(&mut guard.lend(), off) {
+            // INVARIANT: By the invariants of `UnpinnedIndex`, nothing pins the slot. The lock has
+            // been held since.
+            free_of(owner, UnpinnedGuard { guard, off });
             return true;
         }
     }
@@ -303,8 +303,8 @@ pub(crate) fn may_add(
 pub(crate) fn add<'a>(
     cluster: &mut LockedCluster<'_>,
     off: u32,
-    folio: NewSwap<'a>,
-) -> Option<Entered<'a>> {
+    folio: UncachedFolio<'a>,
+) -> Option<AddedFolio<'a>> {
     let entered = match folio.single() {
         Ok(folio) => enter(cluster, off, folio, |_, _| true),
         Err(folio) => enter_large(cluster, off, folio),
@@ -324,8 +324,8 @@ pub(crate) fn add<'a>(
 fn enter_large<'a>(
     cluster: &mut LockedCluster<'_>,
     off: u32,
-    folio: NewSwap<'a>,
-) -> Result<Entered<'a>, NewSwap<'a>> {
+    folio: UncachedFolio<'a>,
+) -> Result<AddedFolio<'a>, UncachedFolio<'a>> {
     enter(cluster, off, folio, |_, _| true)
 }
 
@@ -336,9 +336,9 @@ fn enter_large<'a>(
 fn enter<'a>(
     cluster: &mut LockedCluster<'_>,
     off: u32,
-    folio: NewSwap<'a>,
+    folio: UncachedFolio<'a>,
     may: impl FnMut(&LockedCluster<'_>, u64) -> bool,
-) -> Result<Entered<'a>, NewSwap<'a>> {
+) -> Result<AddedFolio<'a>, UncachedFolio<'a>> {
     let Some(pfn) = folio.pfn() else {
         return Err(folio);
     };
@@ -346,7 +346,7 @@ fn enter<'a>(
         return Err(folio);
     }
     // INVARIANT: `add_words()` has just set the words of all slots of the folio, under the lock.
-    Ok(Entered::of(Named::new(cluster, off, folio)))
+    Ok(AddedFolio::of(NamedFolio::new(cluster, off, folio)))
 }
 
 /// Adds a folio to the swap cache for the slots that were taken for it, and records the memory
@@ -356,9 +356,9 @@ fn enter<'a>(
 #[inline(always)]
 pub(in crate::vswap::cluster) fn fill<'a>(
     taken: Taken,
-    folio: NewSwap<'a>,
+    folio: UncachedFolio<'a>,
     ids: IdRefs,
-) -> Result<(Guard, Entered<'a>), (Taken, NewSwap<'a>, IdRefs)> {
+) -> Result<(ClusterGuard, AddedFolio<'a>), (Taken, UncachedFolio<'a>, IdRefs)> {
     // Use the folio's number of pages, because it is a constant for a folio of one page. That of
     // `taken` is not.
     let nr = folio.nr_pages();
@@ -377,7 +377,7 @@ pub(in crate::vswap::cluster) fn fill<'a>(
     }
     // INVARIANT: The words of the `nr` slots were just set to the folio, under the lock. The folio
     // has `nr` pages, as checked above.
-    let folio = Entered::of(Named::new(&cluster, start, folio));
+    let folio = AddedFolio::of(NamedFolio::new(&cluster, start, folio));
     Ok((guard, folio))
 }
 
@@ -460,11 +460,16 @@ impl<'a> LeavingPage<'a> {
     /// folio, warns and leaves the word. The folio leaves the swap cache anyway, because C puts
     /// the references of the swap cache in either case.
     #[inline(always)]
-    fn leave(self, cluster: &mut LockedCluster<'_>, off: u32, shadow: Shadow) -> Option<Last> {
+    fn leave(
+        self,
+        cluster: &mut LockedCluster<'_>,
+        off: u32,
+        shadow: Shadow,
+    ) -> Option<UnpinnedIndex> {
         let last = del_one(cluster, off, self.pfn, shadow);
         // INVARIANT: The folio has only one slot. `del_one()` has removed the folio from the word
         // of the slot, or the word was corrupt and did not name the folio.
-        LeavingFolio::leave_cache(Unnamed::new(cluster, self.folio));
+        LeavingFolio::leave_cache(UnnamedFolio::new(cluster, self.folio));
         last
     }
 
@@ -473,14 +478,14 @@ impl<'a> LeavingPage<'a> {
     /// otherwise.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline(always)]
-    fn consume(self, cluster: &mut LockedCluster<'_>, off: u32) -> Option<Last> {
+    fn consume(self, cluster: &mut LockedCluster<'_>, off: u32) -> Option<UnpinnedIndex> {
         if !cluster.try_word(off, |word| consume_word(word, self.pfn)) {
             return None;
         }
         // INVARIANT: The folio has only one slot, and was just removed from the word of the slot.
-        LeavingFolio::leave_cache(Unnamed::new(cluster, self.folio));
+        LeavingFolio::leave_cache(UnnamedFolio::new(cluster, self.folio));
         // INVARIANT: The folio was removed, and the swap count is 1, which the caller drops.
-        Some(Last(off))
+        Some(UnpinnedIndex(off))
     }
 }
 
@@ -503,13 +508,13 @@ pub(crate) fn del(
             let last = page.leave(cluster, off, shadow);
             free_last(cluster, last);
         }
-        Err(folio) => del_large(cluster, folio, shadow, &mut FreedBacking::nothing()),
+        Err(folio) => del_large(cluster, folio, shadow, &mut RemovedBacking::nothing()),
     }
 }
 
 /// Frees the slot of `last`, if there is one, and its backing, under `ci->lock`.
 #[inline]
-fn free_last(cluster: &mut LockedCluster<'_>, last: Option<Last>) {
+fn free_last(cluster: &mut LockedCluster<'_>, last: Option<UnpinnedIndex>) {
     if let Some(last) = last {
         free_locked(cluster, last);
     }
@@ -518,7 +523,7 @@ fn free_last(cluster: &mut LockedCluster<'_>, last: Option<Last>) {
 /// Frees a slot of a locked cluster. Out of line, because reclaim calls [`del`] for folios whose
 /// slots mostly still have a swap count, and so stay in use.
 #[inline(never)]
-fn free_locked(cluster: &mut LockedCluster<'_>, last: Last) {
+fn free_locked(cluster: &mut LockedCluster<'_>, last: UnpinnedIndex) {
     let slot = cluster.unpinned(last);
     drop(free_slot(slot, &mut FreeBatch::new(), IdRefs::put));
 }
@@ -531,7 +536,7 @@ fn del_large(
     cluster: &mut LockedCluster<'_>,
     folio: LeavingFolio<'_>,
     shadow: Shadow,
-    freed: &mut FreedBacking,
+    freed: &mut RemovedBacking,
 ) {
     let (pfn, nr) = (folio.pfn(), folio.nr_pages());
     let place = find(folio.offset()).filter(|(own, _)| core::ptr::eq(*own, cluster.cluster()));
@@ -541,12 +546,13 @@ fn del_large(
     };
     // INVARIANT: By the invariants of `LeavingFolio`, the slots from `off` on are those of the
     // folio. `del_range()` removes the folio from their words, before the caller unlocks.
-    LeavingFolio::leave_cache(Unnamed::new(cluster, folio));
+    LeavingFolio::leave_cache(UnnamedFolio::new(cluster, folio));
     del_range(cluster, off, nr, pfn, shadow, freed);
 }
 
 /// Removes a folio from the swap cache, and leaves no shadow. Frees the slots with a swap count of
-/// 0. Frees their backing after the unlock, except for what [`FreedBacking`] must free before. The
+/// 0. Frees their backing after the unlock, except for what [`RemovedBacking`] must free before.
+///    The
 /// C caller puts the references of the swap cache.
 pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let Some((cluster, off)) = find(folio.offset()) else {
@@ -558,14 +564,14 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let mut guard = cluster.lock();
     match page {
         Ok(page) => {
-            if let Some(Last(off)) = page.leave(&mut guard.lend(), off, Shadow::NONE) {
-                // INVARIANT: By the invariants of `Last`, nothing pins the slot. The lock has been
-                // held since.
-                free_of(owner, UnpinnedAlone { guard, off });
+            if let Some(UnpinnedIndex(off)) = page.leave(&mut guard.lend(), off, Shadow::NONE) {
+                // INVARIANT: By the invariants of `UnpinnedIndex`, nothing pins the slot. The lock
+                // has been held since.
+                free_of(owner, UnpinnedGuard { guard, off });
             }
         }
         Err(folio) => {
-            let mut freed = FreedBacking::nothing();
+            let mut freed = RemovedBacking::nothing();
             del_large(&mut guard.lend(), folio, Shadow::NONE, &mut freed);
             // Unlock before `freed` frees the backing.
             drop(guard);
@@ -576,7 +582,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
 /// Frees the slot that the folio of `owner` had in the swap cache, and unlocks the cluster of the
 /// slot.
 #[inline]
-fn free_of(owner: Owner<'_>, slot: UnpinnedAlone) {
+fn free_of(owner: ChargeTarget<'_>, slot: UnpinnedGuard) {
     free_alone(slot, |id, charged, stored| {
         id.put_of(owner, charged, stored);
     });
@@ -585,7 +591,12 @@ fn free_of(owner: Owner<'_>, slot: UnpinnedAlone) {
 /// Replaces the folio in the word of a slot by `shadow`. Returns the slot if its swap count is 0.
 /// Warns and returns `None` if the word does not name the folio.
 #[inline(always)]
-fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> Option<Last> {
+fn del_one(
+    cluster: &mut LockedCluster<'_>,
+    off: u32,
+    pfn: Pfn,
+    shadow: Shadow,
+) -> Option<UnpinnedIndex> {
     let mut counted = true;
     let done = cluster.try_word(off, |word| {
         counted = is_counted_word(word);
@@ -596,7 +607,7 @@ fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) 
     }
     // INVARIANT: The folio was removed from the word, and leaves the swap cache in this critical
     // section. The swap count is 0.
-    Some(Last(off))
+    Some(UnpinnedIndex(off))
 }
 
 /// Replaces the folio in the words of `nr` slots by `shadow`. Frees the slots whose swap count is
@@ -608,7 +619,7 @@ fn del_range(
     nr: u32,
     pfn: Pfn,
     shadow: Shadow,
-    freed: &mut FreedBacking,
+    freed: &mut RemovedBacking,
 ) {
     let mut uncharge = Uncharge::none();
     let mut row = Row::new(cluster.reborrow(), |slots| {
@@ -628,11 +639,7 @@ fn del_range(
 /// name `old`, and leaves it unchanged. Also warns, and changes no word, if the slots of `new` are
 /// in another cluster.
 #[inline]
-pub(crate) fn replace(
-    cluster: &mut LockedCluster<'_>,
-    old: ReplacedFolio<'_>,
-    new: Replacement<'_>,
-) {
+pub(crate) fn replace(cluster: &mut LockedCluster<'_>, old: OldFolio<'_>, new: Replacement<'_>) {
     let (old, new) = (old.folio(), new.folio());
     let (off, nr) = ((new.offset() % SLOTS) as u32, new.nr_pages() as u32);
     if warn_on_once!(new.offset() != cluster.offset(off)) {
@@ -670,7 +677,14 @@ pub(crate) mod made_up {
         _right: MadeUp,
     ) {
         if nr != 1 {
-            return del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
+            return del_range(
+                cluster,
+                off,
+                nr,
+                pfn,
+                shadow,
+                &mut RemovedBacking::nothing(),
+            );
         }
         let last = del_one(cluster, off, pfn, shadow);
         free_last(cluster, last);

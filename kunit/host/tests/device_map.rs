@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/vswap/bound.rs`: the bits behave like a list of slots, and a cluster is bound
-//! to one device cluster at most.
+//! Tests of `rust/mm/vswap/device_map.rs`: the bits behave like a list of slots, and a cluster is
+//! bound to one device cluster at most.
 
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -44,7 +44,7 @@ fn op(size: u32, types: u8) -> impl Strategy<Value = Op> {
 mod order_of_accesses {
     use super::*;
     use vswap_host::um::{
-        bound::{DeviceMap, Word},
+        device_map::{DeviceMap, MapWord},
         slot_map::WORDS,
         swap_table::PhysSlot,
     };
@@ -58,7 +58,7 @@ mod order_of_accesses {
         log: &'a Log,
     }
 
-    impl Word for Told<'_> {
+    impl MapWord for Told<'_> {
         fn load(&self) -> u64 {
             self.log.borrow_mut().push(self.names.0);
             self.value.get()
@@ -89,7 +89,7 @@ mod order_of_accesses {
     // `tests/loom.rs` does not find another order, because no reader would see a difference: a
     // cluster becomes bound only while none of its slots is in use, so that no task has the right
     // to a slot then.
-    // These two tests keep the order that `bound.rs` documents.
+    // These two tests keep the order that `device_map.rs` documents.
 
     #[test]
     fn readers_read_the_binding_before_the_bit() {
@@ -116,7 +116,7 @@ macro_rules! tests {
         mod $layout {
             use super::*;
             use vswap_host::$layout::{
-                bound::{DeviceMap, Word},
+                device_map::{DeviceMap, MapWord},
                 layout::{MAX_SWAPFILES, SWAPFILE_CLUSTER as SIZE},
                 slot_map::WORDS,
                 swap_table::PhysSlot,
@@ -124,7 +124,7 @@ macro_rules! tests {
 
             struct Plain(Cell<u64>);
 
-            impl Word for Plain {
+            impl MapWord for Plain {
                 fn load(&self) -> u64 {
                     self.0.get()
                 }

@@ -19,8 +19,8 @@
 //!
 //! # Context
 //!
-//! The code accesses memory only through [`Word`]: no lock, no allocation, no `unsafe`.
-//! `kunit/host/tests/bound.rs` compares it with a simple model on the host.
+//! The code accesses memory only through [`MapWord`]: no lock, no allocation, no `unsafe`.
+//! `kunit/host/tests/device_map.rs` compares it with a simple model on the host.
 //! `kunit/host/tests/loom.rs` runs it with all interleavings.
 
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ use super::{
 };
 
 /// A word in memory that tasks without the lock also read.
-pub trait Word {
+pub trait MapWord {
     /// Reads the word with acquire ordering.
     fn load(&self) -> u64;
     /// Writes the word with release ordering.
@@ -57,7 +57,7 @@ pub struct DeviceMap<W> {
     bits: [W; WORDS],
 }
 
-impl<W: Word> DeviceMap<W> {
+impl<W: MapWord> DeviceMap<W> {
     /// Returns a map that is not bound. The caller passes words that are 0.
     pub const fn new(first: W, bits: [W; WORDS]) -> Self {
         // INVARIANT: The words are 0, as required of the caller.
@@ -194,7 +194,7 @@ impl<W: Word> DeviceMap<W> {
 
     /// Returns the first slot with data on the device, at or after `from`.
     pub fn next(&self, from: u32) -> Option<u32> {
-        next_set(&self.bits, from, Word::load)
+        next_set(&self.bits, from, MapWord::load)
     }
 
     /// Ends the binding. Calls `f` with each slot that has data on the device, and with its device
@@ -220,7 +220,7 @@ impl<W: Word> DeviceMap<W> {
 
 /// Clears the bits of a word that are in `mask`. Returns the bits that were set before.
 #[inline(always)]
-fn take_bits(word: &impl Word, mask: u64) -> u64 {
+fn take_bits(word: &impl MapWord, mask: u64) -> u64 {
     let old = word.load();
     let had = old & mask;
     if had != 0 {

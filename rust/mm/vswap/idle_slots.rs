@@ -25,7 +25,7 @@ use crate::{
     vswap::{
         cluster::{
             Cluster,
-            Scatter, //
+            UnbindMemory, //
         },
         directory::Directory,
         slot,
@@ -84,13 +84,13 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
             continue;
         }
         // Do not allocate memory first, because a cluster without data on the device needs none.
-        if cluster.lock().lend().scatter(&mut memory) {
+        if cluster.lock().lend().unbind_in_use(&mut memory) {
             return true;
         }
         if !allocated {
             // Allocate without the lock of the cluster, because this may sleep.
-            (memory, allocated) = (Scatter::alloc(), true);
-            if cluster.lock().lend().scatter(&mut memory) {
+            (memory, allocated) = (UnbindMemory::alloc(), true);
+            if cluster.lock().lend().unbind_in_use(&mut memory) {
                 return true;
             }
         }
