@@ -10,9 +10,9 @@
 /// Calls a function of C, for `c_functions!`, `c_methods!` and `c_guarded!`.
 macro_rules! c_call {
     ($c:ident($($arg:expr),*)) => {{
-        // SAFETY: The declaration of the function claims that it can be called: `ToC` for the
-        // types of its arguments, and for methods the invariants of their type, guarantee all that
-        // it requires.
+        // SAFETY: `safe` in the declaration claims that the types guarantee all that the function
+        // requires. For its arguments, `ToC` does. For the `self` of a method, the invariants of
+        // its type do.
         let ret = unsafe { ::kernel::bindings::$c($($arg),*) };
         // SAFETY: The declaration of the function claims that its result meets the requirements of
         // `FromC` for the type of the result.

@@ -375,8 +375,8 @@ impl<'g> LockedCluster<'g> {
     }
 
     /// Replaces the count of a slot in the extend table by the result of `f`, which gets the old
-    /// count. Returns false, and changes nothing, if `f` returns `None`, if the cluster has no
-    /// extend table, or if `off` is too large.
+    /// count. Returns false, and changes nothing, if `f` returns `None`. Does the same if the
+    /// cluster has no extend table, or if `off` is too large.
     #[inline]
     pub(crate) fn try_extend_count(
         &mut self,

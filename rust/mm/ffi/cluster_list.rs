@@ -214,9 +214,9 @@ impl ListsGuard {
         list.into_iter().flat_map(|list| list.0.iter())
     }
 
-    /// Returns the lists of clusters that are bound to the device of type `ty`, or without `ty`,
-    /// the lists of unbound clusters. A `ty` that no device can have counts as none. Never returns
-    /// `None`, because the index is bounded.
+    /// Returns the lists of clusters that are bound to the device of type `ty`. Without `ty`,
+    /// returns the lists of unbound clusters. A `ty` that no device can have counts as none. Never
+    /// returns `None`, because the index is bounded.
     pub(crate) fn of(ty: Option<u8>) -> Option<&'static DeviceLists> {
         let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
         all().of.get(usize::from(nth))

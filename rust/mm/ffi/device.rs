@@ -138,10 +138,10 @@ impl DeviceSlots {
         // nor hibernation does, and swapoff does not free the device while the slot is in use.
         let backs = is_for(first, offset, false);
         warn_on_once!(!backs);
-        // INVARIANT: The run is empty, or the reverse map word says that the device slot is in use
-        // for the virtual slot. In the second case `old` owned the device slot, by the invariants
-        // of `OldWord`. `old` is consumed, so no backing word names the device slot, no other
-        // value owns it, and no I/O uses it.
+        // INVARIANT: The run is empty, or the reverse map word names the virtual slot. In the
+        // second case, the device slot is in use for the virtual slot. By the invariants of
+        // `OldWord`, `old` owned the device slot. `old` is consumed. So no backing word names the
+        // device slot, no other value owns it, and no I/O uses it.
         Self {
             first,
             nr: backs.into(),

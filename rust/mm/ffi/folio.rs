@@ -62,7 +62,8 @@ use kernel::{
 ///
 /// An entry may be stale, because the slot that it names may have been freed or reused. The slot
 /// of a [`SlotRight`] is in use.
-// This is the number in a `swp_entry_t`, because a structure would be passed by reference.
+// This has the number of a `swp_entry_t`, not the structure. Otherwise rustc would pass a type that
+// contains an entry, such as `Option<SwapEntry>`, by reference.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
 

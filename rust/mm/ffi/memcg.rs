@@ -123,7 +123,7 @@ impl Memcg<'_> {
         /// Flushes the statistics of the cgroup. May sleep.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn flush(&self) = vswap_memcg_flush_stats;
-        // May sleep.
+        // Flushes the statistics of the cgroup, unless they were flushed recently. May sleep.
         safe fn flush_stats(&self) = zswap_memcg_flush_stats;
     }
 
