@@ -815,9 +815,8 @@ impl NewStoredPage {
             // task has locked the cluster. The word has taken over the object and the reference.
             unsafe { object.unpin() };
         }
-        // INVARIANT: By the invariants of `BackingWord`, the word owned the device slot that `old`
-        // names, if any, until the word was replaced. By those of `SlotWord`, no I/O uses the
-        // device slot.
+        // INVARIANT: By the invariants of `BackingWord`, the word owned any device slot that `old`
+        // names, until the word was replaced. By those of `SlotWord`, no I/O uses the device slot.
         Some(OldWord(old))
     }
 }
@@ -873,9 +872,8 @@ impl FreeBatch {
             return Some(Backed::Zswap(sum));
         }
         word.set(new);
-        // INVARIANT: By the invariants of `BackingWord`, the word owned the device slot that `old`
-        // names, if any, until the word was replaced. By those of `SlotWord`, no I/O uses the
-        // device slot.
+        // INVARIANT: By the invariants of `BackingWord`, the word owned any device slot that `old`
+        // names, until the word was replaced. By those of `SlotWord`, no I/O uses the device slot.
         DeviceSlots::of_word(OldWord(old), owned.offset()).map(Backed::Device)
     }
 
@@ -888,7 +886,9 @@ impl FreeBatch {
     }
 
     /// Frees the stored page that a word names, and replaces the word by `new`. Adds the page to
-    /// `sum`. If the word is damaged, warns and leaks the object that the word should name.
+    /// `sum`. If the word is corrupt, warns and leaks the object that the word should name. Then
+    /// the bytes of the object stay charged. If the word is no valid record, or if no pool has the
+    /// record's number, the page stays charged, too.
     // Inlined, so that `sum` stays in registers.
     #[inline(always)]
     fn replace(&mut self, word: SlotWord<'_>, new: NewWord, sum: &mut ZswapCharge) {
@@ -924,7 +924,7 @@ impl FreeBatch {
                 // INVARIANT: The freed object's reference passes to this value.
                 self.nr = self.nr.wrapping_add(1);
             }
-            // The word was damaged, so the object is leaked, with its reference to the pool. Count
+            // The word was corrupt, so the object is leaked, with its reference to the pool. Count
             // the page in `sum`, but its bytes stay charged, because their number is not known.
             Err(_) => sum.add(kept, 0),
         }

@@ -100,9 +100,9 @@ impl Reject {
     }
 }
 
-/// Returns the length to store of the compressor's output for a page of `page` bytes. `len` is the
-/// length of the output, or `None` if the compressor failed. Returns `None` if the page is to be
-/// stored uncompressed, because the compressor failed or saved nothing.
+/// Returns how many bytes of the compressor's output to store for a page of `page` bytes. `len` is
+/// the length of the output, or `None` if the compressor failed. Returns `None` if there is no
+/// output to store: the compressor failed, or the output is empty or not smaller than the page.
 #[inline]
 pub(crate) fn saved(len: Option<usize>, page: usize) -> Option<usize> {
     len.filter(|len| *len != 0 && *len < page)
@@ -183,8 +183,8 @@ pub(crate) enum RefusalVerdict {
     All,
     /// Other pages of the cgroup may compress.
     Some,
-    /// Since the last refusal or halving of the count, more than a second has passed, or the
-    /// cgroup has lost more than a quarter of its pages. The caller halves the count, so that
+    /// More than a second has passed since the last refusal or halving of the count. Or the cgroup
+    /// has lost more than a quarter of its pages since then. The caller halves the count, so that
     /// reclaim tries pages again.
     Outdated,
 }
@@ -202,8 +202,8 @@ pub(crate) struct LastRefusal {
 
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 impl RefusalVerdict {
-    /// Returns what `refused` refused pages say about a cgroup with `size` pages, of which `anon`
-    /// are on its anonymous LRU lists. `hz` is the number of ticks in a second.
+    /// Returns what `refused` refused pages say about a cgroup. The cgroup has `size` pages, of
+    /// which `anon` are on its anonymous LRU lists. `hz` is the number of ticks in a second.
     ///
     /// Tolerates that one page in 32 is missing, because page counters are updated in batches.
     /// Otherwise reclaim would scan all memory again and again for a counter that is one page

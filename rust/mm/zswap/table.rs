@@ -338,7 +338,8 @@ struct Preallocated {
 enum Missing {
     /// The cluster has no table, and [`Preallocated`] has none either.
     Table,
-    /// No member of the group can be used, and [`Preallocated`] has none either.
+    /// Each member of the group is on another ring and has bits. [`Preallocated`] has no member
+    /// either.
     Member,
     /// The slot is not in the cluster, the entry was made for another slot, or there is no ring.
     Slot,
@@ -1002,7 +1003,8 @@ pub(crate) fn read_and_free<R>(
 }
 
 /// Stores an entry in the slot that it was made for. Returns `None` and frees the entry if memory
-/// cannot be allocated, or if the entry was made for another slot. May sleep.
+/// cannot be allocated, or if the slot has no cluster. Does the same for the bugs that
+/// [`Missing::Slot`] lists, and warns of them. May sleep.
 #[inline]
 pub(crate) fn put(
     slot: &mut SlotRight<'_>,

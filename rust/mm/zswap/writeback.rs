@@ -243,8 +243,8 @@ impl WriteBack {
         // Counts members whose pages the hand skips. They use up no budget, so this bounds the
         // walk.
         let unwanted = Cell::new(0usize);
-        // The hand skips members of virtual clusters if no device has a free slot, or if one more
-        // page would exceed `memory.swap.max` of the cgroup or an ancestor.
+        // The hand skips members of virtual clusters if no device has a free slot. It also skips
+        // them if one more page would exceed `memory.swap.max` of the cgroup or an ancestor.
         let wants = |slot: SwapEntry| {
             let wanted = room || !slot.is_virtual();
             unwanted.set(unwanted.get().wrapping_add((!wanted).into()));
