@@ -133,7 +133,8 @@ pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
 
 /// Reserves backing words for `nr` slots of a cluster. If the cluster has no backing table,
 /// allocates one, charged to the cgroup of `owner`. Returns the locked cluster and the reserved
-/// words, or `ENOMEM` if there is no memory or too many words are reserved already. May sleep.
+/// words. Returns `ENOMEM` if there is no memory, or if too many words are reserved already. May
+/// sleep.
 pub(crate) fn reserve(
     cluster: &'static Cluster,
     nr: u32,
@@ -174,9 +175,9 @@ pub(crate) fn replace(device: Option<Backed>, id: u16) {
     }
 }
 
-/// Returns true if one device slot, or a run of consecutive slots of a block device, backs all
-/// slots of a locked folio. Does not take the lock of the cluster, because the lock of the folio
-/// keeps the backing from changing.
+/// Returns true if device slots back all slots of a locked folio. For a large folio, they must be
+/// consecutive slots of a block device. Does not take the lock of the cluster, because the lock of
+/// the folio keeps the backing from changing.
 pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     let Some(slots) = FolioSlots::of(folio) else {
         return false;

@@ -115,9 +115,9 @@ pub(crate) fn max_slots() -> usize {
 }
 
 /// Returns how many pages of a cgroup can be swapped out without device slots. Returns 0 while
-/// vswap is off or zswap accepts no pages, or if zswap has refused about all pages of the cgroup.
-/// Mostly the result is a low estimate, because it assumes that pages do not get smaller in zswap.
-/// May sleep if this task is in reclaim.
+/// vswap is off or zswap accepts no pages. Also returns 0 if zswap has refused about all anonymous
+/// pages, and they cannot go to a device. Mostly the result is a low estimate, because it assumes
+/// that pages do not get smaller in zswap. May sleep if this task is in reclaim.
 pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     if !vswap::is_on() {
         return 0;
@@ -294,9 +294,9 @@ fn all_refused(memcg: RcuMemcg<'_>) -> bool {
     }
 }
 
-/// Returns true if a page of the cgroup that zswap has refused can be written to a device: a
-/// device has a free slot, memory.swap.max of the cgroup and its ancestors allows one more page,
-/// and the cgroup allows writeback.
+/// Returns true if a page of the cgroup that zswap has refused can be written to a device. A device
+/// must have a free slot, and the cgroup must allow writeback. One more page must not exceed
+/// memory.swap.max of the cgroup or an ancestor.
 fn goes_to_device(memcg: RcuMemcg<'_>) -> bool {
     device::have_free() && !memcg.exceeds_swap_max(1, true) && memcg.writeback_enabled()
 }

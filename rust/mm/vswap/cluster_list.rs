@@ -150,11 +150,11 @@ impl ListsGuard {
         self.take_from(Self::of(ty)?.partial(order)?, cpu, order)
     }
 
-    /// Removes a cluster of any order with free slots from its list, assigns it to CPU `cpu` for
+    /// Removes a cluster of any order with free slots from its list. Assigns it to CPU `cpu` for
     /// order 0, and returns it locked. Prefers clusters of order 0, then clusters without a free
     /// run of their order, then low orders. Returns `None` if no list has a cluster that can be
-    /// locked. `ty` is the type of the device that the cluster is bound to. For an unbound
-    /// cluster, `ty` is `None`.
+    /// locked. `ty` is the type of the device that the cluster is bound to. For an unbound cluster,
+    /// `ty` is `None`.
     pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<ClusterGuard> {
         let frag = Self::of(ty)?.frag();
         let found = self.take_partial(cpu, 0, ty);

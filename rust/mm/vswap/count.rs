@@ -59,8 +59,8 @@ impl LockedCluster<'_> {
     }
 
     /// Adds one to the swap count of a slot. Returns `ENOMEM` if the cluster needs an extend table
-    /// first. Warns and returns `EINVAL` if the slot is bad, or if the count in the extend table
-    /// is missing or the maximum. Warns and returns `ENOENT` if the slot is free.
+    /// first. Warns and returns `EINVAL` if the slot is bad. Does the same if the count in the
+    /// extend table is missing or the maximum. Warns and returns `ENOENT` if the slot is free.
     #[inline]
     pub(crate) fn dup_one(&mut self, off: u32) -> Result {
         if self.try_dup(off) {

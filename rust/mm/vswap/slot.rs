@@ -194,9 +194,9 @@ pub(super) fn free_slot(
     slots
 }
 
-/// Virtual slots that were just allocated for a folio and charged as swap, and that the caller has
-/// to back by device slots ([`device_slot::back_new`](super::device_slot::back_new)). Dropping the
-/// value leaks the charge, and the reserved words.
+/// Virtual slots that were just allocated for a folio and charged as swap. The caller has to back
+/// them by device slots: see [`device_slot::back_new`](super::device_slot::back_new). Dropping the
+/// value leaks the charge and the reserved words.
 #[must_use]
 pub(crate) struct NewSlots {
     cluster: &'static Cluster,
@@ -362,8 +362,9 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Zsw
 /// keep its callers small: a page fault mostly frees no slot.
 #[inline(never)]
 pub(super) fn free_alone(slot: UnpinnedGuard, uncharge: impl FnMut(IdRefs, u32, ZswapCharge)) {
-    // The backing is given up after the unlock. Freeing empty zspages takes locks of the page
-    // allocator, and freeing a device slot takes the lock of the device cluster.
+    // Give up the backing after the unlock, because that takes other locks. Freeing empty zspages
+    // takes locks of the page allocator. Freeing a device slot takes the lock of the device
+    // cluster.
     let mut freed = FreeBatch::new();
     let _slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
     freed.put();

@@ -688,7 +688,7 @@ impl PhysSlot {
 /// ```
 ///
 /// `Virtual` uses the format that C calls "Pointer" and does not use. It is a number, not a
-/// pointer. Its flags are 0, so code that reads them without checking the format finds neither a
+/// pointer. Its flags are 0. So code that reads them without checking the format finds neither a
 /// count nor a zero flag. C's predicates say that it is not null, shadow, folio, bad or countable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rmap {

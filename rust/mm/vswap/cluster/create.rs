@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Creates clusters, which are never freed. Allocates and installs the tables of a cluster that
-//! has none, and frees them when the cluster has no slot in use any more.
+//! Creates clusters, which are never freed. Allocates and installs tables for clusters that have
+//! none. Frees the tables of a cluster when it has no slot in use any more.
 
 #![forbid(unsafe_code)]
 

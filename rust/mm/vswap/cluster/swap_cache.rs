@@ -411,7 +411,8 @@ fn undo_add(cluster: &mut LockedCluster<'_>, slots: Range<u32>, pfn: Pfn) {
     }
 }
 
-/// Sets the word of a slot to a folio, for [`add_words`].
+/// Sets the word of a slot to a folio, for [`add_words`]. Returns false, and changes nothing, if
+/// the slot cannot take a folio, or if `may` refuses its word.
 #[inline(always)]
 fn add_one(
     cluster: &mut LockedCluster<'_>,
