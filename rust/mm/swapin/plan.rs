@@ -384,7 +384,7 @@ impl Access<'_> {
         const SAMPLES: u32 = 16;
 
         let (first, nr) = record.probe()?;
-        // The cast is lossless, because no folio has that many pages.
+        // The cast is lossless, because `nr` is at most 2^15: a record has 4 bits for the order.
         let nr = nr as u32;
         let step = NonZero::new(nr / SAMPLES).unwrap_or(NonZero::<u32>::MIN);
         let used = UsedPages {

@@ -286,9 +286,9 @@ impl FaultHistory {
     /// Returns the record after a fault at `page`. It says that the fault brings in this page
     /// alone, until [`FaultHistory::settle`] records a large folio.
     ///
-    /// Ignores `used`, unless the fault is adjacent to the last folio, enough faults were in
-    /// sequence, or the hint is `MADV_SEQUENTIAL`. Otherwise a fault of another sequence in the
-    /// mapping would judge the folio too early.
+    /// Ignores `used` for a fault that is not adjacent to the last folio. Otherwise a fault of
+    /// another sequence in the mapping would judge the folio too early. Uses it nevertheless if
+    /// enough faults were in sequence, or if the hint is `MADV_SEQUENTIAL`.
     #[inline]
     pub fn next(self, page: u64, used: Option<UsedPages>, hint: Hint) -> Self {
         let page = page & PAGE_MASK;
@@ -395,15 +395,16 @@ pub trait Inquiry {
     /// lowest address, and stops at the first page that is not mapped with this bit set.
     fn near(&mut self, down: bool) -> u32;
 
-    /// Returns the orders that are allowed for a folio here.
+    /// Returns the smallest and the largest order that a large folio for this page may have.
     fn limits(&mut self) -> OrderLimits;
 
     /// Returns true if neighbours can be on a slow device.
     fn any_slow(&mut self) -> bool;
 
-    /// Returns the largest order, at most `max`, of an aligned range around the page whose data is
-    /// all in one place. Returns 0 if the data of the page's buddy, the other page of the aligned
-    /// pair, is elsewhere, or if pages in this place cannot be read as one folio.
+    /// Looks at the aligned ranges around the page. Returns the largest order, at most `max`, of a
+    /// range whose data is all in one place. Returns 0 if the data of the page's buddy, the other
+    /// page of the aligned pair, is elsewhere. Also returns 0 if pages in this place cannot be read
+    /// as one folio.
     fn uniform(&mut self, max: u32) -> u32;
 }
 
