@@ -353,8 +353,9 @@ static inline bool vswap_is_in_order(struct swap_info_struct *si)
 
 /*
  * Virtual slots record their cgroup, so the device slots that back them need
- * not. A cluster of a device gets a table of cgroup ids only when a folio
- * without virtual slots takes a slot of it.
+ * not. So a device cluster whose swap table is allocated while vswap is on gets
+ * no table of cgroup ids. __vswap_has_ids() allocates it when a folio without
+ * virtual slots takes a slot of the cluster.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
