@@ -639,8 +639,8 @@ impl<'a> Bytes<'a> {
 ///   `vswap_rs_swapin_forget()`.
 ///
 /// Other types contain a `SwapFolio`, and lend it: [`ReadRequest`] of `swap_read_folio()`,
-/// [`EmptyFolio`] of a claimed page, `Entered` of `folio_alloc_swap()`, [`WritebackFolio`] of
-/// zswap's writeback, and [`SwapFolioGuard`] of swapoff.
+/// [`EmptyFolio`] of a claimed page, `AddedFolio` of `folio_alloc_swap()` (see `ffi::vswap`),
+/// [`WritebackFolio`] of zswap's writeback, and [`SwapFolioGuard`] of swapoff.
 ///
 /// # Invariants
 ///
@@ -674,7 +674,9 @@ impl<'a> Refines<NonNull<bindings::folio>> for SwapFolio<'a> {
 to_c!(&SwapFolio<'_> => *mut bindings::folio = |this| this.as_ptr());
 
 impl<'a> SwapFolio<'a> {
-    /// Creates a value for a folio that was just added to the swap cache, without checks.
+    /// Creates a value for a folio that was just added to the swap cache, without checks. Only
+    /// `AddedFolio::of()` calls this, for each folio that is added for virtual slots. For a folio
+    /// that C passes, `refine()` creates the value.
     ///
     /// # Safety
     ///

@@ -553,8 +553,7 @@ fn del_large(
 
 /// Removes a folio from the swap cache, and leaves no shadow. Frees the slots with a swap count of
 /// 0. Frees their backing after the unlock, except for what [`RemovedBacking`] must free before.
-///    The
-/// C caller puts the references of the swap cache.
+/// The C caller puts the references of the swap cache.
 pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let Some((cluster, off)) = find(folio.offset()) else {
         warn_on_once!(true);
