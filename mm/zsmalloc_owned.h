@@ -109,7 +109,7 @@ static __always_inline void owned_at(struct size_class *class, u64 place,
 
 /*
  * Finds the object at a place. Returns false if the place is not in a zspage of
- * @class, because the word is damaged. Only debug kernels call pfn_valid(),
+ * @class, because the word is corrupt. Only debug kernels call pfn_valid(),
  * because it takes a third of the time that the rest of the lookup takes.
  */
 static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *class,
@@ -131,10 +131,10 @@ static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *
 }
 
 /*
- * Finds the object at a place, if it has @name. Otherwise warns once, and marks
- * the pool as damaged, because an object is left that no word points to. To
- * move that object, zsmalloc would look up a word that may be freed by then. So
- * it no longer moves objects of a damaged pool.
+ * Finds the object at a place, if it has @name. Otherwise the word is corrupt:
+ * warns once, and sets pool->damaged, because an object is left that no word
+ * points to. To move that object, zsmalloc would look up a word that may be
+ * freed by then. So it no longer moves objects of this pool.
  */
 static __always_inline bool owned_find_named(struct zs_pool *pool,
 					     struct size_class *class, u64 place,
@@ -153,7 +153,7 @@ static __always_inline bool owned_find_named(struct zs_pool *pool,
  * Returns true if an object of the pool could not be found by its word. Caller
  * holds class->lock of the objects that it is about to move.
  *
- * The task that set the mark held the lock of the class in the damaged word. If
+ * The task that set the mark held the lock of the class in the corrupt word. If
  * there is no such class, it held no lock. So a caller that holds the lock of
  * another class may see the mark late, and move the lost object. That is
  * harmless. The owner frees what find_word() reads only after an RCU grace
@@ -463,7 +463,7 @@ int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
  * Returns the obj (see location_to_obj()) of an object that is about to move,
  * and that begins at offset @off of the page @zpdesc. Reads it from the handle.
  * For an owned object, computes it instead of reading the word, because the
- * word may be damaged.
+ * word may be corrupt.
  */
 static unsigned long obj_at(struct zs_pool *pool, struct size_class *class,
 			    struct zpdesc *zpdesc, unsigned int off,

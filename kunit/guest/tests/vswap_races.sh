@@ -92,7 +92,7 @@ damage() {
 	sleep 0.1
 }
 
-# No more pages are lost than were damaged.
+# No more pages are lost than were corrupted.
 damaged() {
 	damages=0
 	(meanwhile damage; echo $damages > "$TMP/damages") &

@@ -102,9 +102,9 @@ for layer in off on; do
 		check "$layer: the cgroup goes away" cgroup_gone churn
 	done
 	if [ -e $ZDEBUG/corrupt_stores ]; then
-		# Damage the first 6 folios and 5 pages more: only damaged pages must fail. The
+		# Corrupt the first 6 folios and 5 pages more: only corrupt pages must fail. The
 		# policy tries a large folio after 4 faults in sequence, or after up to 32 if an
-		# earlier mapping with the same record has wasted pages. So damage more than 32.
+		# earlier mapping with the same record has wasted pages. So corrupt more than 32.
 		snapshot $SWAPIN/stats
 		cgroup hold
 		echo 101 > $ZDEBUG/corrupt_stores

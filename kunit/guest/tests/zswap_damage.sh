@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# A damaged compressed page: its owner gets SIGBUS, for that page only, and nothing else is lost or
+# A corrupt compressed page: its owner gets SIGBUS, for that page only, and nothing else is lost or
 # leaks. (Kernels with RUST_ZSWAP_TEST_HOOKS.)
 # guest: timeout=70 debug=1
 . /vswap/tests/lib.sh
@@ -28,7 +28,7 @@ for compressor in lzo lz4 zstd; do
 	ended "$compressor: pages stored after are good" after
 done
 
-# A damaged page cannot be written back either: it stays, and the worker goes on.
+# A corrupt page cannot be written back either: it stays, and the worker goes on.
 for layer in off on; do
 	zswap_on lzo
 	set_to $layer $VSWAP/enabled

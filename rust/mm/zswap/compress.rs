@@ -77,7 +77,7 @@ pub(super) fn compress(
     entry.map_err(|error| Reject::AllocFail.or_poor(error == ENOSPC))
 }
 
-/// Decompresses the stored page of a slot to a page. Returns `EIO` if the word is damaged, if this
+/// Decompresses the stored page of a slot to a page. Returns `EIO` if the word is corrupt, if this
 /// CPU has no compression context, if the compressor fails, or if the result is not a whole page.
 /// May sleep.
 ///

@@ -577,7 +577,7 @@ pub(crate) fn total_pages() -> usize {
 /// the device slot. The word changes under the lock of its cluster, except for the referenced bit
 /// of a record and the place of an object.
 ///
-/// Corrupted memory can break these invariants. Code that finds a damaged word fails, or leaks
+/// Corrupted memory can break these invariants. Code that finds a corrupt word fails, or leaks
 /// what the word should name. If the word has the number of a wrong pool, zsmalloc finds that the
 /// object is not in that pool. But that pool may be freed meanwhile, which is not detected.
 #[repr(transparent)]
@@ -718,7 +718,7 @@ struct NamedObject<'a, A> {
 
 impl<'a, A> NamedObject<'a, A> {
     /// Returns the object and its pool. Returns `None` if no pool has the number in the word,
-    /// because the word is damaged.
+    /// because the word is corrupt.
     #[inline]
     fn find(self) -> Option<(&'a Pool, InWord<'a, A>)> {
         let place = POOLS.get(usize::from(self.object.pool()))?;
@@ -989,7 +989,7 @@ impl FreeBatch {
             return;
         };
         let nr = core::mem::take(&mut self.nr);
-        // `nr` is 0 if each word of the batch was damaged. Then no object was freed.
+        // `nr` is 0 if each word of the batch was corrupt. Then no object was freed.
         if nr != 0 {
             // SAFETY: By the invariants of `FreeBatch`, this value owns `nr` references, and the
             // zspages belong to the pool. The pool is not used after the references are put.
@@ -1086,7 +1086,7 @@ impl<'a> Held<'a> {
     }
 
     /// Calls `f` with the object's memory. Returns an error, and does not call `f`, if the word is
-    /// damaged or names no object.
+    /// corrupt or names no object.
     #[inline]
     pub(crate) fn read<R>(&self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, Loaded<'_>)> {
         let (pool, object) = self.object().ok_or(EIO)?;
