@@ -50,6 +50,7 @@ use crate::{
         vswap::{
             AddedFolio,
             CountsFrom,
+            CountsNr,
             IdRefs,
             LeavingFolio,
             SwapCounts,
@@ -533,10 +534,9 @@ fn a_folio_does_not_say_itself_what_its_slots_are(folio: UncachedFolio<'_>) {
 }
 
 // A slot whose last count was dropped is freed, although another PTE may name it.
-fn swap_counts_are_dropped_by_their_owner(cluster: &mut LockedCluster<'_>, guard: ClusterGuard) {
+fn swap_counts_are_dropped_by_their_owner(nr: CountsNr) {
     slot::put_entries(512, true); //~ E0308
-    let _ = cluster.put_range(0..1, |slots| drop(slots)); //~ E0624
-    let _ = guard.put_alone(0, true); //~ E0624
+    let _ = CountsFrom(512).of(nr); //~ E0423
 }
 
 fn the_number_of_swap_counts_is_not_made_up(counts: CountsFrom) {

@@ -699,6 +699,12 @@ impl SwapCounts {
         Self { offset, nr }
     }
 
+    /// Returns the offset of the slot if there is only one, otherwise `None`.
+    #[inline]
+    pub(crate) fn single(&self) -> Option<usize> {
+        (self.nr == 1).then_some(self.offset)
+    }
+
     /// Returns the offset of the first slot and the number of slots. The caller drops the counts.
     #[inline]
     pub(crate) fn into_parts(self) -> (usize, u32) {

@@ -123,6 +123,7 @@ pub(crate) use {
     },
     state::{
         free::{
+            PutCountKey,
             Unpinned,
             UnpinnedGuard,
             UnpinnedNoWords,

@@ -22,7 +22,6 @@
 use crate::{
     ffi::{
         device::DeviceSlots,
-        layout::SWAPFILE_CLUSTER,
         trace::{
             self,
             MovedTo, //
@@ -45,7 +44,6 @@ use crate::{
         cluster::{
             Backed,
             Cluster,
-            ClusterGuard,
             ExtendTable,
             LockedCluster,
             Unpinned,
@@ -53,6 +51,10 @@ use crate::{
             UnpinnedNoWords, //
         },
         cluster_list::ClusterKind,
+        count::{
+            dup_range,
+            ClusterCounts, //
+        },
         directory::find,
         slot_alloc::{
             self,
@@ -65,7 +67,6 @@ use crate::{
             State, //
         }, //
     },
-    warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
         record::ZswapCharge,
@@ -318,10 +319,9 @@ fn alloc<'a>(
 /// of the range from the swap cache.
 #[inline]
 pub(crate) fn put_entries(counts: SwapCounts, reclaim: bool) {
-    let (offset, nr) = counts.into_parts();
-    if nr != 1 || !put_alone(offset, reclaim, IdRefs::put) {
+    if let Err(counts) = put_alone(counts, reclaim, IdRefs::put) {
         let mut uncharge = Uncharge::none();
-        put_many(offset, nr, reclaim, &mut uncharge);
+        put_many(counts, reclaim, &mut uncharge);
         uncharge.settle();
     }
 }
@@ -331,31 +331,25 @@ pub(crate) fn put_entries(counts: SwapCounts, reclaim: bool) {
 /// `reclaim`.
 #[inline]
 pub(crate) fn zap_entries(counts: SwapCounts, uncharge: &mut Uncharge) {
-    let (offset, nr) = counts.into_parts();
-    if nr == 1 {
-        let add = |id, charged, stored| uncharge.add(id, charged, stored);
-        if put_alone(offset, true, add) {
-            return;
-        }
+    let add = |id, charged, stored| uncharge.add(id, charged, stored);
+    if let Err(counts) = put_alone(counts, true, add) {
+        put_many(counts, true, uncharge);
     }
-    put_many(offset, nr, true, uncharge);
 }
 
-/// Drops one swap count of a slot, and frees the slot if nothing pins it then. Returns false, and
-/// does nothing, if the caller must use [`put_many`]: see [`ClusterGuard::put_alone`]. Calls
-/// `uncharge` like [`free_slot`].
+/// Drops one swap count of a single slot, and frees the slot if nothing pins it then. Returns the
+/// counts as `Err`, and does nothing, if the caller must use [`put_many`]: see
+/// [`SwapCounts::put_alone`]. Calls `uncharge` like [`free_slot`].
 #[inline]
-fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, ZswapCharge)) -> bool {
-    let Some((cluster, off)) = find(offset) else {
-        return false;
-    };
-    match cluster.lock().put_alone(off, reclaim) {
-        Ok(done) => done,
-        Err(slot) => {
-            free_alone(slot, uncharge);
-            true
-        }
+fn put_alone(
+    counts: SwapCounts,
+    reclaim: bool,
+    uncharge: impl FnMut(IdRefs, u32, ZswapCharge),
+) -> Result<(), SwapCounts> {
+    if let Some(slot) = counts.put_alone(reclaim)? {
+        free_alone(slot, uncharge);
     }
+    Ok(())
 }
 
 /// Frees a slot, and unlocks its cluster. Calls `uncharge` like [`free_slot`]. Out of line, to
@@ -373,19 +367,9 @@ pub(super) fn free_alone(slot: UnpinnedGuard, uncharge: impl FnMut(IdRefs, u32, 
 /// Drops one swap count of each slot of a range, which may be in several clusters. Warns and stops
 /// at an offset that has no cluster.
 #[inline(never)]
-fn put_many(offset: usize, nr: u32, reclaim: bool, uncharge: &mut Uncharge) {
-    let mut at = offset;
-    let end = offset.saturating_add(nr as usize);
-
-    while at < end {
-        let Some((cluster, start)) = find(at) else {
-            warn_on_once!(true);
-            return;
-        };
-        let room = SWAPFILE_CLUSTER.saturating_sub(start) as usize;
-        let here = room.min(end.saturating_sub(at));
-        put_range(cluster, start, here as u32, at, reclaim, uncharge);
-        at = at.saturating_add(here.max(1));
+fn put_many(counts: SwapCounts, reclaim: bool, uncharge: &mut Uncharge) {
+    for counts in counts.by_cluster() {
+        put_range(counts, reclaim, uncharge);
     }
 }
 
@@ -393,28 +377,17 @@ fn put_many(offset: usize, nr: u32, reclaim: bool, uncharge: &mut Uncharge) {
 /// cluster lock. There is a limit because other tasks may wait for the lock.
 const MOST_PUT: u32 = 32;
 
-fn put_range(
-    cluster: &'static Cluster,
-    start: u32,
-    nr: u32,
-    offset: usize,
-    reclaim: bool,
-    uncharge: &mut Uncharge,
-) {
+fn put_range(mut counts: ClusterCounts, reclaim: bool, uncharge: &mut Uncharge) {
+    let slots = counts.offsets();
     let mut cache_only = false;
-    let (mut at, end) = (start, start.wrapping_add(nr));
-    while at < end {
-        let stop = end.min(at.wrapping_add(MOST_PUT));
+    while let Some(some) = counts.split_off(MOST_PUT) {
+        // Dropped after the cluster is unlocked.
         let mut freed = RemovedBacking::nothing();
-        let mut guard = cluster.lock();
-        let mut locked = guard.lend();
-        cache_only |= locked.put_range(at..stop, |slots| free_slots(slots, &mut freed, uncharge));
-        drop(guard);
-        at = stop;
+        cache_only |= some.put(|slots| free_slots(slots, &mut freed, uncharge));
     }
 
     if cache_only && reclaim {
-        reclaim_cached(offset..offset.saturating_add(nr as usize), |_| true);
+        reclaim_cached(slots, |_| true);
     }
 }
 
@@ -437,7 +410,7 @@ pub(super) fn reclaim_cached(slots: Range<usize>, wants: impl Fn(usize) -> bool)
 
 /// Adds one swap count to each slot of a range, which is in one cluster. On error, drops the
 /// counts that it has added. Returns `ENOMEM` if there is no memory for an extend table, and
-/// another error if a count cannot be raised: see [`LockedCluster::dup_one`].
+/// another error if a count cannot be raised: `EINVAL` or `ENOENT`.
 ///
 /// The caller holds a swap count of each slot, or has locked its folio. So the slots are not freed
 /// while the cluster lock is dropped to allocate an extend table. Does not sleep.
@@ -449,40 +422,7 @@ pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     if nr == 1 && guard.lend().try_dup(start) {
         return Ok(());
     }
-    dup_range(guard, cluster, start, nr)
-}
-
-#[cold]
-fn dup_range(mut guard: ClusterGuard, cluster: &'static Cluster, start: u32, nr: u32) -> Result {
-    let mut off = start;
-    while off < start.wrapping_add(nr) {
-        match guard.lend().dup_one(off) {
-            Ok(()) => off = off.wrapping_add(1),
-            Err(error) if error == ENOMEM => {
-                drop(guard);
-                let table = ExtendTable::alloc_atomic();
-                guard = cluster.lock();
-                match table {
-                    Some(table) => guard.lend().add_extend_table(table),
-                    None => {
-                        undo_dup(guard, start, off);
-                        return Err(ENOMEM);
-                    }
-                }
-            }
-            Err(error) => {
-                undo_dup(guard, start, off);
-                return Err(error);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn undo_dup(mut guard: ClusterGuard, start: u32, end: u32) {
-    // This frees no slot, because the caller holds another swap count of each slot, or the lock of
-    // its folio.
-    guard.lend().put_range(start..end, |_| {});
+    dup_range(guard, start, nr)
 }
 
 /// Installs an extend table after [`dup_entries`] has failed with `ENOMEM`, if the swap count is

@@ -16,7 +16,8 @@ pub(crate) mod swap_cache;
 use crate::{
     ffi::vswap::{
         invalidate_tags,
-        IdRefs, //
+        IdRefs,
+        SwapCounts, //
     },
     vswap::{
         cluster::{
@@ -28,6 +29,8 @@ use crate::{
             Taken, //
         },
         cluster_list::ListsGuard,
+        count::ClusterCounts,
+        directory::find,
         slot_map::{
             ListMove,
             ListState, //
@@ -42,8 +45,13 @@ use crate::{
     warn::warn_on_once,
     zswap::pool::FreeBatch, //
 };
-use core::ops::Range;
 use kernel::sync::atomic::Relaxed;
+
+/// The key that lets only this file drop a swap count in the extend table. It does so only for a
+/// count that a value owns.
+pub(crate) struct PutCountKey(());
+
+const KEY: PutCountKey = PutCountKey(());
 
 /// Consecutive slots of a locked cluster that nothing pins, and the right to free them.
 ///
@@ -383,8 +391,8 @@ enum Put {
 }
 
 impl LockedCluster<'_> {
-    /// Drops one swap count of a slot. Inlined, because each caller handles the results in its own
-    /// way.
+    /// Drops one swap count of a slot, which the caller owns. Inlined, because each caller handles
+    /// the results in its own way.
     #[inline(always)]
     fn put_one(&mut self, off: u32) -> Put {
         match self.put_inline(off, |_| true) {
@@ -394,23 +402,23 @@ impl LockedCluster<'_> {
             // caller drops it.
             Err(NotPut { is_last: true }) => Put::Last(UnpinnedIndex(off)),
             Err(_) => {
-                self.put_extended(off);
+                self.put_extended(off, KEY);
                 Put::Counted
             }
         }
     }
+}
 
-    /// Drops one swap count of each slot of a range. Calls `free` for each run of slots that
-    /// nothing pins any more. Returns true if the swap count of a slot became 0, and only the
-    /// folio in the swap cache pins the slot.
+impl ClusterCounts {
+    /// Drops the counts under the lock of their cluster. Calls `free`, also under the lock, for
+    /// each run of slots that nothing pins any more. Returns true if the swap count of a slot
+    /// became 0, and only the folio in the swap cache pins the slot.
     #[inline]
-    pub(in crate::vswap) fn put_range(
-        &mut self,
-        slots: Range<u32>,
-        free: impl FnMut(Unpinned<'_>),
-    ) -> bool {
+    pub(in crate::vswap) fn put(self, free: impl FnMut(Unpinned<'_>)) -> bool {
+        let (cluster, slots) = self.into_parts();
+        let mut guard = cluster.lock();
         let mut cache_only = false;
-        let mut row = Row::new(self.reborrow(), free);
+        let mut row = Row::new(guard.lend(), free);
         for off in slots {
             match row.cluster.put_one(off) {
                 Put::Last(slot) => row.add(slot),
@@ -423,29 +431,31 @@ impl LockedCluster<'_> {
     }
 }
 
-impl ClusterGuard {
-    /// Drops one swap count of a slot, on a fast path. Returns:
+impl SwapCounts {
+    /// Drops one swap count of a single slot, on a fast path. Returns:
     ///
-    /// - `Ok(true)` if the count was dropped. The cluster is unlocked.
-    /// - `Ok(false)` if nothing was changed, and the caller must take the slow path. The count is
-    ///   in the extend table, or the slot has no count, or `reclaim` is set and only the folio in
-    ///   the swap cache would pin the slot. The cluster is unlocked.
-    /// - `Err` if this count is all that pins the slot. Nothing was changed, and the caller must
-    ///   free the slot. The cluster stays locked.
+    /// - `Ok(None)` if the count was dropped. The cluster is unlocked.
+    /// - `Ok` with the slot if this count is all that pins the slot. The caller must free the slot.
+    ///   The cluster stays locked.
+    /// - `Err` with the counts if nothing was changed, and the caller must take the slow path.
+    ///   There are several slots, or there is no cluster. Or the count is in the extend table, or
+    ///   the slot has no count. Or `reclaim` is set and only the folio in the swap cache would pin
+    ///   the slot. The cluster is unlocked.
     #[inline(always)]
-    pub(in crate::vswap) fn put_alone(
-        mut self,
-        off: u32,
-        reclaim: bool,
-    ) -> Result<bool, UnpinnedGuard> {
+    pub(in crate::vswap) fn put_alone(self, reclaim: bool) -> Result<Option<UnpinnedGuard>, Self> {
+        let Some((cluster, off)) = self.single().and_then(find) else {
+            return Err(self);
+        };
+        let mut guard = cluster.lock();
         // Without `reclaim`, as in a fault, a folio in the swap cache may be left as all that pins
         // the slot.
         let may = |next| !reclaim || is_counted_word(next);
-        match self.lend().put_inline(off, may) {
-            // INVARIANT: The swap count is 1, and the caller drops it. The swap cache has no folio
-            // for the slot.
-            Err(NotPut { is_last: true }) => Err(UnpinnedGuard { guard: self, off }),
-            put => Ok(put.is_ok()),
+        match guard.lend().put_inline(off, may) {
+            Ok(_) => Ok(None),
+            // INVARIANT: The swap count is 1, and is that of `self`, which is consumed. The swap
+            // cache has no folio for the slot.
+            Err(NotPut { is_last: true }) => Ok(Some(UnpinnedGuard { guard, off })),
+            Err(_) => Err(self),
         }
     }
 }

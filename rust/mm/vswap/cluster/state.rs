@@ -3,7 +3,7 @@
 //! The state of a slot: its swap table word, its swap count and its memory cgroup id.
 //!
 //! A swap count is in the word, or in the extend table if it does not fit in the word.
-//! `vswap::count` raises counts, and [`put_range`](LockedCluster::put_range) drops them.
+//! `vswap::count` raises counts, and [`free`] drops them.
 //!
 //! Only this file and the modules below it, [`free`] and its child `swap_cache`, write words. A
 //! wrong word would be a memory error, because a lookup turns the page frame number in a word into
@@ -67,10 +67,10 @@ static_assert!(size_of::<SwapWord>() == size_of::<bindings::atomic_long_t>());
 pub(crate) type SwapWords = [SwapWord; SLOTS];
 
 /// The reason that [`LockedCluster::put_inline`] has not dropped a swap count.
-pub(super) struct NotPut {
+struct NotPut {
     /// True if this count is all that pins the slot. If false, the count is in the extend table,
     /// or the slot has no count to drop, or the caller's `may` refused the new word.
-    pub(super) is_last: bool,
+    is_last: bool,
 }
 
 impl LockedCluster<'_> {
@@ -135,11 +135,7 @@ impl LockedCluster<'_> {
     /// Drops one swap count in the word of a slot, if the slot is still pinned then, and `may`
     /// accepts the new word. Returns the new word. `Err` says why the word is unchanged.
     #[inline(always)]
-    pub(super) fn put_inline(
-        &mut self,
-        off: u32,
-        may: impl FnOnce(u64) -> bool,
-    ) -> Result<u64, NotPut> {
+    fn put_inline(&mut self, off: u32, may: impl FnOnce(u64) -> bool) -> Result<u64, NotPut> {
         let (mut put, mut is_last) = (None, false);
         self.try_word(off, |word| {
             is_last = is_last_word(word);
