@@ -26,6 +26,7 @@ use crate::{
         },
         fault::Fault,
         folio::{
+            ChargeTarget,
             EmptyFolio,
             EmptyPage,
             Folio,
@@ -53,6 +54,8 @@ use crate::{
             CountsNr,
             IdRefs,
             LeavingFolio,
+            NewCharge,
+            SwapCharge,
             SwapCounts,
             UncachedFolio,
             Uncharge, //
@@ -65,7 +68,6 @@ use crate::{
         }, //
     },
     vswap::{
-        backing,
         cluster::{
             swap_cache,
             AllocKey,
@@ -78,6 +80,9 @@ use crate::{
             FolioSlots,
             LockedCluster,
             LockedSlots,
+            NewZeros,
+            ReplacedDevice,
+            SlotChargeKey,
             SpareCluster,
             Tables,
             Taken,
@@ -386,9 +391,24 @@ fn a_word_is_stored_by_its_owners_alone(words: &table::BackingWords) {
     let _ = &words.0[0].0; //~ E0616
 }
 
-fn what_a_store_replaced_is_taken_once(replaced: table::Replaced) {
-    backing::replace(replaced.device, replaced.id);
-    backing::replace(replaced.device, replaced.id); //~ E0382
+fn what_a_store_replaced_is_taken_once(device: ReplacedDevice) {
+    device.free();
+    device.free(); //~ E0382
+}
+
+fn slots_are_uncharged_once(charge: SwapCharge) {
+    charge.uncharge();
+    charge.uncharge(); //~ E0382
+}
+
+fn a_swap_charge_is_not_made_up(ids: &IdRefs) {
+    SwapCharge::of_slots(1, 1000, SlotChargeKey(())).uncharge(); //~ E0423
+    NewCharge(()).of(ids).uncharge(); //~ E0423
+}
+
+fn slots_of_zeros_are_charged_once(new: NewZeros, slots: &mut LockedSlots<'_>) {
+    let _ = new.charge(ChargeTarget::NONE);
+    let _ = slots.clear_zeros(new); //~ E0382
 }
 
 fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>, lists: &mut ListsGuard) {

@@ -121,8 +121,8 @@ c_exports! {
         if !accepted {
             return entered(alloc_on_device(folio));
         }
-        match folio.record_id(false) {
-            Ok(ids) => match slot::alloc_folio(folio, ids, false) {
+        match folio.record_id() {
+            Ok(ids) => match slot::alloc_folio(folio, ids, None) {
                 Ok((new, _)) => entered(Ok(new)),
                 Err(folio) => refused(folio).to_errno(),
             },
@@ -158,17 +158,17 @@ fn alloc_on_device(folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
     if folio.looks_zero() && !folio.exceeds_swap_max() {
         // Zeros need no device slot, and `vswap_zero_set()` charges them. If the folio has other
         // contents when it is written, `vswap_alloc_backing()` allocates device slots.
-        if let Ok(ids) = folio.record_id(false) {
-            return match slot::alloc_folio(folio, ids, false) {
+        if let Ok(ids) = folio.record_id() {
+            return match slot::alloc_folio(folio, ids, None) {
                 Ok((entered, _)) => Ok(entered),
                 Err(folio) => Err(refused(folio)),
             };
         }
     }
-    let Ok(ids) = folio.record_id(true) else {
+    let Ok((ids, charge)) = folio.record_charged() else {
         return Err(refused(folio));
     };
-    let (mut entered, new) = match slot::alloc_folio(folio, ids, true) {
+    let (mut entered, new) = match slot::alloc_folio(folio, ids, Some(charge)) {
         Ok(entered) => entered,
         Err(folio) => return Err(refused(folio)),
     };

@@ -34,6 +34,7 @@ use crate::{
             },
             AllocKey,
             LockedCluster,
+            SlotChargeKey,
             UnpinnedSlot, //
         },
         swap_table::Pfn, //
@@ -199,13 +200,27 @@ impl<'a> UncachedFolio<'a> {
     }
 
     /// Takes references to the id of the folio's memory cgroup, one for each page. The id is 0 if
-    /// no cgroup is to be recorded. With `charge`, also charges the slots as swap.
+    /// no cgroup is to be recorded.
     ///
-    /// Returns `ENOMEM` if memory.swap.max of the cgroup or of an ancestor is 0 or, with `charge`,
-    /// would be exceeded. Without `charge`, returns `EDQUOT` if memory.zswap.max of one of them is
-    /// reached, and the folio may be written to a device. May sleep without `charge`.
+    /// Returns `ENOMEM` if memory.swap.max of the cgroup or of an ancestor is 0. Returns `EDQUOT`
+    /// if memory.zswap.max of one of them is reached, and the folio may be written to a device. May
+    /// sleep.
     #[inline]
-    pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
+    pub(crate) fn record_id(&self) -> Result<IdRefs> {
+        self.record(false)
+    }
+
+    /// Takes references as [`Self::record_id`] does, and charges the slots of the folio as swap.
+    /// Returns `ENOMEM` if memory.swap.max of the cgroup or of an ancestor would be exceeded.
+    #[inline]
+    pub(crate) fn record_charged(&self) -> Result<(IdRefs, NewCharge)> {
+        let ids = self.record(true)?;
+        // INVARIANT: C has charged the slots to the cgroup with the id, or the id is 0.
+        Ok((ids, NewCharge(())))
+    }
+
+    #[inline]
+    fn record(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
         if cfg!(CONFIG_MEMCG) {
             self.take_ids(&mut id, charge)?;
@@ -654,6 +669,29 @@ impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
     }
 }
 
+/// Proof that slots which a folio is going to get are charged as swap. It has no size, and
+/// [`NewCharge::of`] turns it into a [`SwapCharge`].
+///
+/// # Invariants
+///
+/// The slots of the [`IdRefs`] that were returned together with this value are charged as swap. No
+/// other value, and no slot, owns this charge.
+#[must_use]
+pub(crate) struct NewCharge(());
+
+impl NewCharge {
+    /// Returns the charge of the slots. `ids` are the references that were returned together with
+    /// this value.
+    #[inline]
+    pub(crate) fn of(self, ids: &IdRefs) -> SwapCharge {
+        // INVARIANT: By the invariants of `NewCharge`, which is consumed, the slots are charged.
+        SwapCharge {
+            id: ids.id,
+            nr: ids.nr,
+        }
+    }
+}
+
 /// The purpose of a swap charge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChargeFor {
@@ -764,22 +802,63 @@ impl CountsFrom {
     }
 }
 
-/// Charges `nr` slots of `folio` as swap to the cgroup with `id`. The id is valid, because the
-/// slots hold references to it. Returns `ENOMEM`, and counts the failure in memory.swap.events, if
-/// memory.swap.max of the cgroup or of an ancestor would be exceeded.
-#[inline]
-pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: ChargeTarget<'_>) -> Result {
-    if !cfg!(CONFIG_MEMCG) || id == 0 || nr == 0 {
-        return Ok(());
-    }
-    charge(id, nr, what == ChargeFor::Kept, folio)
+/// The charge as swap of slots that have neither the zero flag nor device slots: they get them
+/// next, or have just lost them. A slot that has one of them owns its charge. Dropping the value
+/// passes the charge to the slots. If they have neither, that leaks the charge.
+///
+/// # Invariants
+///
+/// `nr` slots are charged as swap to the cgroup with `id`, unless the id is 0. No other value owns
+/// this charge, and no slot does while the value is used.
+#[must_use]
+pub(crate) struct SwapCharge {
+    id: u16,
+    nr: u32,
 }
 
-/// Uncharges `nr` slots that were charged as swap to the cgroup with `id`.
-#[inline]
-pub(crate) fn uncharge_id(id: u16, nr: u32) {
-    if cfg!(CONFIG_MEMCG) && id != 0 && nr != 0 {
-        uncharge(id, nr);
+impl SwapCharge {
+    /// No charge.
+    // INVARIANT: No slot is charged.
+    pub(crate) const NONE: Self = Self { id: 0, nr: 0 };
+
+    /// Charges `nr` slots of `folio` as swap to the cgroup with `id`. The id is valid, because the
+    /// slots hold references to it. Returns `ENOMEM`, and counts the failure in memory.swap.events,
+    /// if memory.swap.max of the cgroup or of an ancestor would be exceeded.
+    #[inline]
+    pub(crate) fn new(id: u16, nr: u32, what: ChargeFor, folio: ChargeTarget<'_>) -> Result<Self> {
+        if cfg!(CONFIG_MEMCG) && id != 0 && nr != 0 {
+            charge(id, nr, what == ChargeFor::Kept, folio)?;
+        }
+        // INVARIANT: C has charged the slots, unless there is nothing to charge.
+        Ok(Self { id, nr })
+    }
+
+    /// Takes over the charge of `nr` slots of the cgroup with `id`, for the files that have just
+    /// removed the zero flags or the device slots of these slots.
+    #[inline]
+    pub(crate) fn of_slots(id: u16, nr: u32, _key: SlotChargeKey) -> Self {
+        // INVARIANT: The slots owned the charge, and the owner of the key passes it on.
+        Self { id, nr }
+    }
+
+    /// Returns the memory cgroup id.
+    #[inline]
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Returns the number of slots.
+    #[inline]
+    pub(crate) fn nr(&self) -> u32 {
+        self.nr
+    }
+
+    /// Uncharges the slots.
+    #[inline]
+    pub(crate) fn uncharge(self) {
+        if cfg!(CONFIG_MEMCG) && self.id != 0 && self.nr != 0 {
+            uncharge(self.id, self.nr);
+        }
     }
 }
 

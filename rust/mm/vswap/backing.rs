@@ -31,10 +31,7 @@ use crate::{
             self,
             MovedTo, //
         },
-        vswap::{
-            self,
-            ChargeFor, //
-        }, //
+        vswap::SwapCharge, //
     },
     vswap::{
         cluster::{
@@ -42,7 +39,8 @@ use crate::{
             Cluster,
             ClusterGuard,
             FolioSlots,
-            LockedSlots, //
+            LockedSlots,
+            NewZeros, //
         },
         directory::find,
         swap_table::{
@@ -86,21 +84,21 @@ impl RemovedBacking {
     }
 
     /// Removes the backing of the slots of a folio, and adds it to `self`. Adds the zswap charge
-    /// to `sum`. Returns how many slots a device backed, or `None` if no slot had a backing.
+    /// to `sum`. Returns the swap charge of the slots that a device backed, and true if any slot
+    /// had a backing.
     #[inline]
-    fn take(&mut self, locked: &mut LockedSlots<'_>, sum: &mut ZswapCharge) -> Option<u32> {
+    fn take(&mut self, locked: &mut LockedSlots<'_>, sum: &mut ZswapCharge) -> (SwapCharge, bool) {
         let Self { entries, slots } = self;
-        let (mut nr_device, mut any) = (0u32, false);
-        locked.take(entries, |backed| {
+        let mut any = false;
+        let charge = locked.take(entries, |backed| {
             any = true;
             match backed {
-                Backed::Zswap(stored) => return sum.merge(stored),
+                Backed::Zswap(stored) => sum.merge(stored),
                 Backed::Device(more) => grow(slots, more),
                 Backed::Bound => {}
             }
-            nr_device = nr_device.wrapping_add(1);
         });
-        any.then_some(nr_device)
+        (charge, any)
     }
 }
 
@@ -163,16 +161,6 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     }
     clear_zero(&mut slots);
     Ok(())
-}
-
-/// Uncharges the device slot that a zswap entry has replaced as the backing of a slot, and frees
-/// the device slot. A device slot of a bound cluster is idle already: see [`Backed::Bound`].
-#[inline]
-pub(crate) fn replace(device: Option<Backed>, id: u16) {
-    if let Some(device) = device {
-        vswap::uncharge_id(id, 1);
-        drop(device);
-    }
 }
 
 /// Returns true if device slots back all slots of a locked folio. For a large folio, they must be
@@ -272,13 +260,13 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
         slots = without_backing(slots);
         locked = slots.lock();
     }
-    let (new, id) = (locked.set_zeros(true), locked.id());
+    let new = locked.set_zeros();
     drop(locked);
     // Slots that had the flag before are charged already. The folio lock keeps the other slots
     // from being freed before they are charged.
-    if let Err(error) = vswap::charge_id(id, new, ChargeFor::More, owner) {
-        let cleared = slots.lock().set_zeros(false);
-        vswap::uncharge_id(id, cleared.wrapping_sub(new));
+    if let Err((new, error)) = new.charge(owner) {
+        let charge = slots.lock().clear_zeros(new);
+        charge.uncharge();
         return Err(error);
     }
     moved(slots.cluster(), slots.range(), MovedTo::Zeros);
@@ -298,12 +286,11 @@ fn without_backing(mut slots: FolioSlots<'_>) -> FolioSlots<'_> {
 fn take(slots: &mut FolioSlots<'_>, freed: &mut RemovedBacking) -> bool {
     let mut stored = ZswapCharge::NONE;
     let mut locked = slots.lock();
-    let taken = freed.take(&mut locked, &mut stored);
-    let id = locked.id();
+    let (charge, any) = freed.take(&mut locked, &mut stored);
     drop(locked);
-    memcg::unstored(id, stored);
-    vswap::uncharge_id(id, taken.unwrap_or(0));
-    taken.is_some()
+    memcg::unstored(charge.id(), stored);
+    charge.uncharge();
+    any
 }
 
 /// Traces that the backing of slots has changed.
@@ -326,10 +313,8 @@ pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
     if !slots.range().any(is_zero) {
         return;
     }
-    let mut locked = slots.lock();
-    let (nr, id) = (locked.set_zeros(false), locked.id());
-    drop(locked);
-    vswap::uncharge_id(id, nr);
+    let charge = slots.lock().clear_zeros(NewZeros::NONE);
+    charge.uncharge();
 }
 
 /// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the slot at

@@ -101,7 +101,9 @@ pub(crate) use {
         take_replaced,
         Backed,
         ClearedWords,
-        OwnedWord, //
+        OwnedWord,
+        ReplacedDevice,
+        SlotChargeKey, //
     },
     binding::{
         Binding,
@@ -119,7 +121,8 @@ pub(crate) use {
     extend::ExtendTableKey,
     folio_slots::{
         FolioSlots,
-        LockedSlots, //
+        LockedSlots,
+        NewZeros, //
     },
     state::{
         free::{

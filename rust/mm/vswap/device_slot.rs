@@ -23,10 +23,10 @@
 //! 4. Write the backing words, under the lock of the virtual cluster.
 //!
 //! If it is known at the allocation of virtual slots that zswap will not take the folio
-//! (`to_device`), the allocation charges the slots as swap. In a bound cluster, it also takes the
-//! device slots into use, and no step is left. In another cluster, it reserves the backing words
-//! if there is a backing table. A folio that is written again keeps its device slots if they are
-//! one run.
+//! (`alloc_on_device()`), they are charged as swap before. In a bound cluster, the allocation takes
+//! the device slots into use, and no step is left. In another cluster, it reserves the backing
+//! words if there is a backing table. A folio that is written again keeps its device slots if they
+//! are one run.
 //!
 //! If a step fails, [`SlotReservation`] undoes the steps before it. It does not restore an older
 //! backing that [`back`] has removed.
@@ -57,8 +57,8 @@ use crate::{
         memcg,
         trace::MovedTo,
         vswap::{
-            self,
-            ChargeFor, //
+            ChargeFor,
+            SwapCharge, //
         }, //
     },
     vswap::{
@@ -98,9 +98,8 @@ pub(crate) struct SlotReservation {
     start: u32,
     // The backing words that are reserved for the slots.
     reserved: Option<ReservedWords>,
-    // The number of slots that are charged as swap to `id`.
-    charged: u32,
-    id: u16,
+    // The swap charge of the slots.
+    charge: SwapCharge,
     slots: Option<DeviceSlots>,
 }
 
@@ -115,11 +114,10 @@ impl SlotReservation {
         let mut room = Self::none(folio)?;
         let nr = folio.nr_pages() as u32;
         let (guard, reserved) = backing::reserve(room.cluster, nr, folio.owner())?;
-        room.id = guard.id(room.start);
+        let id = guard.id(room.start);
         drop(guard);
         room.reserved = Some(reserved);
-        vswap::charge_id(room.id, nr, ChargeFor::More, folio.owner())?;
-        room.charged = nr;
+        room.charge = SwapCharge::new(id, nr, ChargeFor::More, folio.owner())?;
         room.slots = Some(DeviceSlots::alloc(folio)?);
         Ok(room)
     }
@@ -136,11 +134,10 @@ impl SlotReservation {
     /// event a second. A check before the charge would slow down each writeback.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
-        room.id = room.cluster.lock().id(room.start);
+        let id = room.cluster.lock().id(room.start);
         // Return EDQUOT instead of ENOMEM, because the caller may still write back entries of
         // other cgroups.
-        vswap::charge_id(room.id, 1, what, folio.owner()).map_err(|_| EDQUOT)?;
-        room.charged = 1;
+        room.charge = SwapCharge::new(id, 1, what, folio.owner()).map_err(|_| EDQUOT)?;
         room.slots = Some(DeviceSlots::alloc(folio)?);
         Ok(room)
     }
@@ -157,25 +154,24 @@ impl SlotReservation {
             cluster: slots.cluster(),
             start: slots.range().start,
             reserved: None,
-            charged: 0,
-            id: 0,
+            charge: SwapCharge::NONE,
             slots: None,
         })
     }
 
     /// Replaces the zswap entry of the folio's only slot by the reserved device slot, and frees
-    /// the entry. If no zswap entry backs the slot, warns, undoes the reservation and returns
-    /// `EINVAL`.
+    /// the entry. If no zswap entry backs the slot, or if another cgroup has the slot since it was
+    /// charged, warns, undoes the reservation and returns `EINVAL`.
     pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
         let mut target = self.target(folio)?;
         let slots = self.slots.take().ok_or(EINVAL)?;
         let first = slots.nth(0);
         // Dropped after the cluster is unlocked.
         let mut freed = FreeBatch::new();
-        let result = target.lock().exchange(slots, &mut freed, KEY);
+        let result = target.lock().exchange(slots, &self.charge, &mut freed, KEY);
         match result {
             Ok(stored) => {
-                memcg::unstored(self.id, stored);
+                memcg::unstored(self.charge.id(), stored);
                 self.backed(first, 1);
                 Ok(())
             }
@@ -240,7 +236,7 @@ impl SlotReservation {
 impl Drop for SlotReservation {
     fn drop(&mut self) {
         self.slots = None;
-        vswap::uncharge_id(self.id, self.charged);
+        core::mem::replace(&mut self.charge, SwapCharge::NONE).uncharge();
         if let Some(reserved) = self.reserved.take() {
             self.cluster.lock().lend().unreserve(reserved);
         }
@@ -295,11 +291,12 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: ChargeTarget<'_>) -> Result<boo
         _ => return Ok(false),
     }
     let id = slots.lock().id();
-    vswap::charge_id(id, nr, ChargeFor::More, owner)?;
+    let charge = SwapCharge::new(id, nr, ChargeFor::More, owner)?;
     let taken = slots.lock().take_device(KEY);
     match taken {
+        // The slots own the charge from now on.
         Some(first) => backing::moved(cluster, range, MovedTo::Device(first)),
-        None => vswap::uncharge_id(id, nr),
+        None => charge.uncharge(),
     }
     Ok(taken.is_some())
 }
@@ -308,14 +305,13 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: ChargeTarget<'_>) -> Result<boo
 /// allocated. Unlike in [`back`], the virtual slots have no backing, and are charged as swap
 /// already. On error, uncharges them. May sleep.
 pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: NewSlots) -> Result {
-    let (cluster, slots, id, reserved) = new.into_parts();
-    let nr = slots.len() as u32;
+    let (cluster, start, charge, reserved) = new.into_parts();
+    let nr = charge.nr();
     let mut room = SlotReservation {
         cluster,
-        start: slots.start,
+        start,
         reserved,
-        charged: nr,
-        id,
+        charge,
         slots: None,
     };
     if room.reserved.is_none() {

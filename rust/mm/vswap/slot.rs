@@ -30,6 +30,8 @@ use crate::{
             self,
             AddedFolio,
             IdRefs,
+            NewCharge,
+            SwapCharge,
             SwapCounts,
             UncachedFolio,
             Uncharge, //
@@ -202,42 +204,39 @@ pub(super) fn free_slot(
 pub(crate) struct NewSlots {
     cluster: &'static Cluster,
     start: u32,
-    nr: u32,
-    id: u16,
+    charge: SwapCharge,
     reserved: Option<ReservedWords>,
 }
 
 impl NewSlots {
-    /// Returns the cluster and the slots, their memory cgroup id, and the backing words that were
-    /// reserved for them, if any. The caller takes over the charge.
-    pub(super) fn into_parts(self) -> (&'static Cluster, Range<u32>, u16, Option<ReservedWords>) {
-        let slots = self.start..self.start.wrapping_add(self.nr);
-        (self.cluster, slots, self.id, self.reserved)
+    /// Returns the cluster, the first slot, the charge of the slots, and the backing words that
+    /// were reserved for them, if any.
+    pub(super) fn into_parts(self) -> (&'static Cluster, u32, SwapCharge, Option<ReservedWords>) {
+        (self.cluster, self.start, self.charge, self.reserved)
     }
 }
 
 /// Allocates virtual slots for a folio, and adds the folio to the swap cache. `ids` are references
 /// to the cgroup id for these slots. If no slots can be allocated, or if vswap was turned off,
-/// puts the references, undoes the charge of `to_device`, and returns the folio as `Err`. May
-/// sleep.
+/// puts the references, undoes `charge`, and returns the folio as `Err`. May sleep.
 ///
-/// With `to_device`, the folio is to be written to a device, and the caller has charged the slots
-/// as swap. Slots in a bound cluster get their device slots here. For slots in another cluster,
-/// reserves backing words if the cluster has a backing table, and returns [`NewSlots`], which the
-/// caller backs by device slots next. In all other cases there is no [`NewSlots`].
+/// With `charge`, which comes with `ids`, the folio is to be written to a device. Slots in a bound
+/// cluster get their device slots here. For slots in another cluster, reserves backing words if the
+/// cluster has a backing table, and returns [`NewSlots`], which the caller backs by device slots
+/// next. In all other cases there is no [`NewSlots`].
 ///
 /// The [`AddedFolio`] proves that the folio is in the swap cache. `vswap_alloc_folio()` needs this
 /// proof to return 0 to C.
-// Inlined, so that each caller has a constant `to_device`.
+// Inlined, so that the compiler knows for each caller whether there is a `charge`.
 #[inline(always)]
 pub(crate) fn alloc_folio<'a>(
     folio: UncachedFolio<'a>,
     ids: IdRefs,
-    to_device: bool,
+    charge: Option<NewCharge>,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
     match folio.single() {
-        Ok(folio) => alloc(folio, ids, to_device),
-        Err(folio) => alloc_large(folio, ids, to_device),
+        Ok(folio) => alloc(folio, ids, charge),
+        Err(folio) => alloc_large(folio, ids, charge),
     }
 }
 
@@ -247,18 +246,20 @@ pub(crate) fn alloc_folio<'a>(
 fn alloc_large<'a>(
     folio: UncachedFolio<'a>,
     ids: IdRefs,
-    to_device: bool,
+    charge: Option<NewCharge>,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
-    alloc(folio, ids, to_device)
+    alloc(folio, ids, charge)
 }
 
 #[inline(always)]
 fn alloc<'a>(
     folio: UncachedFolio<'a>,
     ids: IdRefs,
-    to_device: bool,
+    charge: Option<NewCharge>,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
     let (nr, id) = (folio.nr_pages(), ids.id());
+    let to_device = charge.is_some();
+    let charge = charge.map(|charge| charge.of(&ids));
     let charged = if to_device { nr } else { 0 };
     let refuse = |(folio, ids): (_, IdRefs)| {
         ids.put(charged, ZswapCharge::NONE);
@@ -304,11 +305,12 @@ fn alloc<'a>(
     drop(guard);
     drop(local);
     folio.lend().count_cached(true);
-    let new = (to_device && !on_device).then_some(NewSlots {
+    // If a device cluster backs the slots already, they own the charge from now on.
+    let charge = charge.filter(|_| !on_device);
+    let new = charge.map(|charge| NewSlots {
         cluster,
         start,
-        nr,
-        id,
+        charge,
         reserved,
     });
     Ok((folio, new))

@@ -188,7 +188,9 @@ fn put(
     stored.sum.add(kept, len);
     #[cfg(CONFIG_RUST_VSWAP)]
     {
-        backing::replace(replaced.device, replaced.id);
+        if let Some(device) = replaced.device {
+            device.free();
+        }
         trace::store(slot.entry(), len);
     }
     Some(())

@@ -31,7 +31,8 @@ use crate::vswap::cluster::{
     take_replaced,
     ClearedWords,
     Cluster,
-    LockedCluster, //
+    LockedCluster,
+    ReplacedDevice, //
 };
 use crate::{
     ffi::{
@@ -298,14 +299,14 @@ impl CiGuard<'_> {
 }
 
 /// The backing that a store has replaced, and the memory cgroup id of the slot. The caller
-/// uncharges the stored page and the device slot.
+/// uncharges the stored page, and frees the device slot.
 #[must_use]
 pub(crate) struct Replaced {
     /// The stored page that was replaced, and freed.
     pub(crate) stored: ZswapCharge,
     /// The device slot that backed the slot, if any.
     #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) device: Option<crate::vswap::cluster::Backed>,
+    pub(crate) device: Option<ReplacedDevice>,
     /// The memory cgroup id of the slot.
     pub(crate) id: u16,
 }

@@ -16,6 +16,7 @@ use crate::{
     ffi::{
         device::DeviceSlots,
         layout::SWAPFILE_CLUSTER,
+        vswap::SwapCharge,
         zsmalloc::ObjectName, //
     },
     vswap::{
@@ -49,6 +50,12 @@ use crate::{
         }, //
     }, //
 };
+
+/// The key that lets only the files of `cluster/` take over the swap charge of slots. They do so
+/// for slots that have just lost their zero flag or their device slot.
+pub(crate) struct SlotChargeKey(());
+
+pub(super) const CHARGE_KEY: SlotChargeKey = SlotChargeKey(());
 
 /// Consecutive slots of a locked cluster, and the right to change their backing.
 ///
@@ -270,16 +277,40 @@ impl ClearedWords {
     }
 }
 
+/// The device slot that backed a slot until a store to zswap, and the swap charge of the slot.
+/// Dropping the value frees the device slot, and leaks the charge.
+#[must_use]
+pub(crate) struct ReplacedDevice {
+    // `None` for the device slot of a bound device cluster, which is idle already.
+    device: Option<DeviceSlots>,
+    charge: SwapCharge,
+}
+
+impl ReplacedDevice {
+    /// Uncharges the device slot, and frees it.
+    #[inline]
+    pub(crate) fn free(self) {
+        self.charge.uncharge();
+        drop(self.device);
+    }
+}
+
 /// Removes the device slot that backed the first slot of `span` until a store to zswap. `old` is
 /// the backing word that the store has replaced. Returns `None` if no device slot backed the slot.
 #[inline]
-pub(crate) fn take_replaced(span: &mut LockedSpan<'_>, old: OldWord) -> Option<Backed> {
+pub(crate) fn take_replaced(span: &mut LockedSpan<'_>, old: OldWord) -> Option<ReplacedDevice> {
     let (mut table, off) = span.first();
     // For a slot of a device cluster, return `None`. Its word names no device slot, unless the
     // word is corrupt.
     let cluster = LockedCluster::of(&mut table)?;
+    // INVARIANT: The slot was charged, because a device slot backed it until now.
+    let replaced = |device| ReplacedDevice {
+        device,
+        charge: SwapCharge::of_slots(cluster.id(off), 1, CHARGE_KEY),
+    };
     if old.get() != 0 && !old.was_stored() {
-        return DeviceSlots::of_word(old, cluster.offset(off)).map(Backed::Device);
+        let device = DeviceSlots::of_word(old, cluster.offset(off))?;
+        return Some(replaced(Some(device)));
     }
     // INVARIANT: By the invariants of `LockedSpan`, the cluster is locked, the task has the right
     // to the slot, and no I/O uses the slot's device slot.
@@ -288,7 +319,7 @@ pub(crate) fn take_replaced(span: &mut LockedSpan<'_>, old: OldWord) -> Option<B
         start: off,
         nr: 1,
     };
-    (slot.idle() != 0).then_some(Backed::Bound)
+    (slot.idle() != 0).then(|| replaced(None))
 }
 
 /// Returns true if a cluster keeps its table of backing words although no word is in use. A

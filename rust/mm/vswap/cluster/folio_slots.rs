@@ -8,11 +8,21 @@
 use crate::{
     ffi::{
         device::DeviceSlots,
-        folio::SwapFolio, //
+        folio::{
+            ChargeTarget,
+            SwapFolio, //
+        },
+        vswap::{
+            ChargeFor,
+            SwapCharge, //
+        }, //
     },
     vswap::{
         cluster::{
-            backing_words::OwnedSlots,
+            backing_words::{
+                OwnedSlots,
+                CHARGE_KEY, //
+            },
             place,
             Backed,
             Cluster,
@@ -34,6 +44,7 @@ use core::{
     marker::PhantomData,
     ops::Range, //
 };
+use kernel::error::Error;
 
 /// The virtual slots of a folio, and the right to change their backing.
 ///
@@ -126,14 +137,20 @@ impl LockedSlots<'_> {
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
     /// way of `freed`. Returns the zswap charge, which the caller uncharges. If no zswap entry
-    /// backs the slot, or if the folio is large, returns the device slot as `Err`.
+    /// backs the slot, if the folio is large, or if `charge` is that of another cgroup, returns the
+    /// device slot as `Err`.
     #[inline]
     pub(crate) fn exchange(
         &mut self,
         slots: DeviceSlots,
+        charge: &SwapCharge,
         freed: &mut FreeBatch,
         _key: BackKey,
     ) -> Result<ZswapCharge, DeviceSlots> {
+        // The slot may have been freed and allocated again since it was charged.
+        if charge.id() != self.id() {
+            return Err(slots);
+        }
         let stored = OwnedSlots::of_folio(self).exchange(slots, freed)?;
         self.guard.lend().table().forget(self.slots.start, 1);
         Ok(stored)
@@ -153,20 +170,25 @@ impl LockedSlots<'_> {
     }
 
     /// Removes the backing of the slots, and does not change their zero flags. Frees the zswap
-    /// entries by way of `freed`. Calls `f` with each removed backing. Afterwards, only the folio
-    /// has the data of slots that had a backing.
+    /// entries by way of `freed`. Calls `f` with each removed backing. Returns the swap charge of
+    /// the slots that a device backed. Afterwards, only the folio has the data of slots that had a
+    /// backing.
     #[inline]
-    pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
+    pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) -> SwapCharge {
         let slots = OwnedSlots::of_folio(self);
-        (0..slots.idle()).for_each(|_| f(Backed::Bound));
+        let mut nr = slots.idle();
+        (0..nr).for_each(|_| f(Backed::Bound));
         let taken = slots.take_words(repeat(()), freed, |(), _, backed| {
             if let Some(backed) = backed {
+                nr = nr.wrapping_add(matches!(backed, Backed::Device(_)).into());
                 f(backed);
             }
         });
         if let Some(taken) = taken {
             self.guard.lend().count_taken(taken);
         }
+        // INVARIANT: `nr` slots were charged, because device slots backed them until now.
+        SwapCharge::of_slots(self.id(), nr, CHARGE_KEY)
     }
 
     /// Returns true if any of the slots has a backing.
@@ -181,10 +203,29 @@ impl LockedSlots<'_> {
         (&self.guard, self.slots.start, self.slots.nr)
     }
 
+    /// Sets the zero flag of each slot. Returns the slots that did not have it before, which are to
+    /// be charged.
+    #[inline]
+    pub(crate) fn set_zeros(&mut self) -> NewZeros {
+        let nr = self.change_zeros(true);
+        // INVARIANT: `nr` slots have just got the flag.
+        NewZeros { id: self.id(), nr }
+    }
+
+    /// Clears the zero flag of each slot. `new` are those that got it without a charge. Returns the
+    /// swap charge of the others that had the flag.
+    #[inline]
+    pub(crate) fn clear_zeros(&mut self, new: NewZeros) -> SwapCharge {
+        let nr = self.change_zeros(false).saturating_sub(new.nr);
+        // INVARIANT: `nr` slots were charged, because they had the flag until now, and `new` does
+        // not include them.
+        SwapCharge::of_slots(self.id(), nr, CHARGE_KEY)
+    }
+
     /// Sets or clears the zero flag of each slot. Returns how many slots had the other value
     /// before.
     #[inline]
-    pub(crate) fn set_zeros(&mut self, zero: bool) -> u32 {
+    fn change_zeros(&mut self, zero: bool) -> u32 {
         let mut cluster = self.guard.lend();
         // Most folios have one slot. This test lets the compiler drop the loop for them.
         if self.slots.nr == 1 {
@@ -195,5 +236,33 @@ impl LockedSlots<'_> {
             changed = changed.wrapping_add(cluster.set_zero(off, zero).into());
         }
         changed
+    }
+}
+
+/// Slots that have got the zero flag, and are not charged as swap yet. Dropping the value leaves
+/// them so, and their memory cgroup is then uncharged too much when they are freed.
+///
+/// # Invariants
+///
+/// The memory cgroup id of the slots is `id`. `nr` of them have got the flag, and are not charged.
+#[must_use]
+pub(crate) struct NewZeros {
+    id: u16,
+    nr: u32,
+}
+
+impl NewZeros {
+    /// No slots.
+    // INVARIANT: No slot has got the flag.
+    pub(crate) const NONE: Self = Self { id: 0, nr: 0 };
+
+    /// Charges the slots. Returns `self` and the error of [`SwapCharge::new`] if that fails.
+    #[inline]
+    pub(crate) fn charge(self, owner: ChargeTarget<'_>) -> Result<(), (Self, Error)> {
+        match SwapCharge::new(self.id, self.nr, ChargeFor::More, owner) {
+            // The slots own the charge from now on.
+            Ok(_charge) => Ok(()),
+            Err(error) => Err((self, error)),
+        }
     }
 }
