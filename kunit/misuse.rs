@@ -55,6 +55,7 @@ use crate::{
             IdRefs,
             LeavingFolio,
             NewCharge,
+            RecordedFolio,
             SwapCharge,
             SwapCounts,
             UncachedFolio,
@@ -401,9 +402,9 @@ fn slots_are_uncharged_once(charge: SwapCharge) {
     charge.uncharge(); //~ E0382
 }
 
-fn a_swap_charge_is_not_made_up(ids: &IdRefs) {
+fn a_swap_charge_is_not_made_up(recorded: &RecordedFolio<'_>) {
     SwapCharge::of_slots(1, 1000, SlotChargeKey(())).uncharge(); //~ E0423
-    NewCharge(()).of(ids).uncharge(); //~ E0423
+    NewCharge(()).of(recorded).uncharge(); //~ E0423
 }
 
 fn slots_of_zeros_are_charged_once(new: NewZeros, slots: &mut LockedSlots<'_>) {
@@ -539,14 +540,19 @@ fn a_folio_replaces_another_when_c_says_so(
     swap_cache::replace(cluster, old, new); //~ E0308
 }
 
-fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: UncachedFolio<'_>) {
-    let _ = one.fill(folio, IdRefs::NONE);
-    let _ = other.fill(folio, IdRefs::NONE); //~ E0382
+fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: RecordedFolio<'_>) {
+    let _ = one.fill(folio);
+    let _ = other.fill(folio); //~ E0382
 }
 
-fn slots_are_for_one_folio(slots: Taken, one: UncachedFolio<'_>, other: UncachedFolio<'_>) {
-    let _ = slots.fill(one, IdRefs::NONE);
-    let _ = slots.fill(other, IdRefs::NONE); //~ E0382
+fn the_id_of_a_folio_is_recorded_once(folio: UncachedFolio<'_>) {
+    let _ = folio.record_id();
+    let _ = folio.record_charged(); //~ E0382
+}
+
+fn slots_are_for_one_folio(slots: Taken, one: RecordedFolio<'_>, other: RecordedFolio<'_>) {
+    let _ = slots.fill(one);
+    let _ = slots.fill(other); //~ E0382
 }
 
 fn a_folio_does_not_say_itself_what_its_slots_are(folio: UncachedFolio<'_>) {

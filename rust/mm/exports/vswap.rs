@@ -122,14 +122,16 @@ c_exports! {
             return entered(alloc_on_device(folio));
         }
         match folio.record_id() {
-            Ok(ids) => match slot::alloc_folio(folio, ids, None) {
+            Ok(recorded) => match slot::alloc_folio(recorded, None) {
                 Ok((new, _)) => entered(Ok(new)),
                 Err(folio) => refused(folio).to_errno(),
             },
             // memory.zswap.max of the cgroup or of an ancestor is reached, but the folio may be
             // written to a device.
-            Err(error) if error == EDQUOT && device::have_free() => entered(alloc_on_device(folio)),
-            Err(_) => refused(folio).to_errno(),
+            Err((folio, error)) if error == EDQUOT && device::have_free() => {
+                entered(alloc_on_device(folio))
+            }
+            Err((folio, _)) => refused(folio).to_errno(),
         }
     }
 }
@@ -147,7 +149,7 @@ fn entered(new: Result<AddedFolio<'_>>) -> c_int {
 /// Allocates virtual slots and device slots for a folio that zswap does not accept, or for whose
 /// cgroup memory.zswap.max is reached. Out of line, to keep the path to zswap short.
 #[inline(never)]
-fn alloc_on_device(folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
+fn alloc_on_device(mut folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
     // A folio that may not be written to a device gets no device slots, even if zswap refuses it.
     // Queue the shrink worker to make room in zswap, even if no device has a free slot: it can
     // write back pages of physical entries, which have device slots already.
@@ -158,17 +160,21 @@ fn alloc_on_device(folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
     if folio.looks_zero() && !folio.exceeds_swap_max() {
         // Zeros need no device slot, and `vswap_zero_set()` charges them. If the folio has other
         // contents when it is written, `vswap_alloc_backing()` allocates device slots.
-        if let Ok(ids) = folio.record_id() {
-            return match slot::alloc_folio(folio, ids, None) {
-                Ok((entered, _)) => Ok(entered),
-                Err(folio) => Err(refused(folio)),
-            };
+        match folio.record_id() {
+            Ok(recorded) => {
+                return match slot::alloc_folio(recorded, None) {
+                    Ok((entered, _)) => Ok(entered),
+                    Err(folio) => Err(refused(folio)),
+                };
+            }
+            Err((unrecorded, _)) => folio = unrecorded,
         }
     }
-    let Ok((ids, charge)) = folio.record_charged() else {
-        return Err(refused(folio));
+    let (recorded, charge) = match folio.record_charged() {
+        Ok(recorded) => recorded,
+        Err(folio) => return Err(refused(folio)),
     };
-    let (mut entered, new) = match slot::alloc_folio(folio, ids, Some(charge)) {
+    let (mut entered, new) = match slot::alloc_folio(recorded, Some(charge)) {
         Ok(entered) => entered,
         Err(folio) => return Err(refused(folio)),
     };

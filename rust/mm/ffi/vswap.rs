@@ -200,33 +200,38 @@ impl<'a> UncachedFolio<'a> {
     }
 
     /// Takes references to the id of the folio's memory cgroup, one for each page. The id is 0 if
-    /// no cgroup is to be recorded.
+    /// no cgroup is to be recorded. On error, also returns the folio.
     ///
     /// Returns `ENOMEM` if memory.swap.max of the cgroup or of an ancestor is 0. Returns `EDQUOT`
     /// if memory.zswap.max of one of them is reached, and the folio may be written to a device. May
     /// sleep.
     #[inline]
-    pub(crate) fn record_id(&self) -> Result<IdRefs> {
+    pub(crate) fn record_id(self) -> Result<RecordedFolio<'a>, (Self, Error)> {
         self.record(false)
     }
 
     /// Takes references as [`Self::record_id`] does, and charges the slots of the folio as swap.
-    /// Returns `ENOMEM` if memory.swap.max of the cgroup or of an ancestor would be exceeded.
+    /// Returns the folio as `Err` if memory.swap.max of the cgroup or of an ancestor would be
+    /// exceeded.
     #[inline]
-    pub(crate) fn record_charged(&self) -> Result<(IdRefs, NewCharge)> {
-        let ids = self.record(true)?;
-        // INVARIANT: C has charged the slots to the cgroup with the id, or the id is 0.
-        Ok((ids, NewCharge(())))
+    pub(crate) fn record_charged(self) -> Result<(RecordedFolio<'a>, NewCharge), Self> {
+        match self.record(true) {
+            // INVARIANT: C has charged the slots to the cgroup with the id, or the id is 0.
+            Ok(recorded) => Ok((recorded, NewCharge(()))),
+            Err((folio, _)) => Err(folio),
+        }
     }
 
     #[inline]
-    fn record(&self, charge: bool) -> Result<IdRefs> {
+    fn record(self, charge: bool) -> Result<RecordedFolio<'a>, (Self, Error)> {
         let mut id = 0;
         if cfg!(CONFIG_MEMCG) {
-            self.take_ids(&mut id, charge)?;
+            if let Err(error) = self.take_ids(&mut id, charge) {
+                return Err((self, error));
+            }
         }
         // INVARIANT: C has taken the references, or the id is 0.
-        Ok(IdRefs { id, nr: self.nr })
+        Ok(RecordedFolio { folio: self, id })
     }
 
     /// Returns how random the contents of the folio look, from a sample of its bytes. A large
@@ -257,6 +262,55 @@ impl<'a> UncachedFolio<'a> {
     /// and of all ancestors is 1, or zswap is disabled.
     pub(crate) fn may_be_written(&self) -> bool {
         !params::enabled() || self.folio.writeback_enabled()
+    }
+}
+
+/// A locked folio that is to get virtual slots, and references to the id of its memory cgroup for
+/// these slots. Dropping the value leaks the references.
+///
+/// # Invariants
+///
+/// The value owns one reference to the id for each page of the folio, unless the id is 0.
+#[must_use]
+pub(crate) struct RecordedFolio<'a> {
+    folio: UncachedFolio<'a>,
+    id: u16,
+}
+
+impl<'a> RecordedFolio<'a> {
+    /// Returns the folio.
+    #[inline]
+    pub(crate) fn folio(&self) -> &UncachedFolio<'a> {
+        &self.folio
+    }
+
+    /// Returns the id, or 0 for none.
+    #[inline]
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Returns `self` with the constant 1 as the number of pages, or the value of a large folio as
+    /// `Err`: see [`UncachedFolio::single`].
+    #[inline(always)]
+    pub(crate) fn single(self) -> Result<Self, Self> {
+        let Self { folio, id } = self;
+        // INVARIANT: `self` is consumed, and the references pass to the new value.
+        match folio.single() {
+            Ok(folio) => Ok(Self { folio, id }),
+            Err(folio) => Err(Self { folio, id }),
+        }
+    }
+
+    /// Returns the folio, and the references for its slots.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (UncachedFolio<'a>, IdRefs) {
+        // INVARIANT: `self`, which is consumed, owned a reference for each page.
+        let ids = IdRefs {
+            id: self.id,
+            nr: self.folio.nr,
+        };
+        (self.folio, ids)
     }
 }
 
@@ -674,20 +728,19 @@ impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
 ///
 /// # Invariants
 ///
-/// The slots of the [`IdRefs`] that were returned together with this value are charged as swap. No
-/// other value, and no slot, owns this charge.
+/// The slots for the [`RecordedFolio`] that was returned together with this value are charged as
+/// swap. No other value, and no slot, owns this charge.
 #[must_use]
 pub(crate) struct NewCharge(());
 
 impl NewCharge {
-    /// Returns the charge of the slots. `ids` are the references that were returned together with
-    /// this value.
+    /// Returns the charge of the slots. `recorded` was returned together with this value.
     #[inline]
-    pub(crate) fn of(self, ids: &IdRefs) -> SwapCharge {
+    pub(crate) fn of(self, recorded: &RecordedFolio<'_>) -> SwapCharge {
         // INVARIANT: By the invariants of `NewCharge`, which is consumed, the slots are charged.
         SwapCharge {
-            id: ids.id,
-            nr: ids.nr,
+            id: recorded.id,
+            nr: recorded.folio.nr,
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::{
             AddedFolio,
             IdRefs,
             NewCharge,
+            RecordedFolio,
             SwapCharge,
             SwapCounts,
             UncachedFolio,
@@ -216,27 +217,26 @@ impl NewSlots {
     }
 }
 
-/// Allocates virtual slots for a folio, and adds the folio to the swap cache. `ids` are references
-/// to the cgroup id for these slots. If no slots can be allocated, or if vswap was turned off,
-/// puts the references, undoes `charge`, and returns the folio as `Err`. May sleep.
+/// Allocates virtual slots for a folio, and adds the folio to the swap cache. If no slots can be
+/// allocated, or if vswap was turned off, puts the references to the cgroup id, undoes `charge`,
+/// and returns the folio as `Err`. May sleep.
 ///
-/// With `charge`, which comes with `ids`, the folio is to be written to a device. Slots in a bound
-/// cluster get their device slots here. For slots in another cluster, reserves backing words if the
-/// cluster has a backing table, and returns [`NewSlots`], which the caller backs by device slots
-/// next. In all other cases there is no [`NewSlots`].
+/// With `charge`, which comes with `recorded`, the folio is to be written to a device. Slots in a
+/// bound cluster get their device slots here. For slots in another cluster, reserves backing words
+/// if the cluster has a backing table, and returns [`NewSlots`], which the caller backs by device
+/// slots next. In all other cases there is no [`NewSlots`].
 ///
 /// The [`AddedFolio`] proves that the folio is in the swap cache. `vswap_alloc_folio()` needs this
 /// proof to return 0 to C.
 // Inlined, so that the compiler knows for each caller whether there is a `charge`.
 #[inline(always)]
 pub(crate) fn alloc_folio<'a>(
-    folio: UncachedFolio<'a>,
-    ids: IdRefs,
+    recorded: RecordedFolio<'a>,
     charge: Option<NewCharge>,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
-    match folio.single() {
-        Ok(folio) => alloc(folio, ids, charge),
-        Err(folio) => alloc_large(folio, ids, charge),
+    match recorded.single() {
+        Ok(recorded) => alloc(recorded, charge),
+        Err(recorded) => alloc_large(recorded, charge),
     }
 }
 
@@ -244,24 +244,24 @@ pub(crate) fn alloc_folio<'a>(
 /// one page.
 #[inline(never)]
 fn alloc_large<'a>(
-    folio: UncachedFolio<'a>,
-    ids: IdRefs,
+    recorded: RecordedFolio<'a>,
     charge: Option<NewCharge>,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
-    alloc(folio, ids, charge)
+    alloc(recorded, charge)
 }
 
 #[inline(always)]
 fn alloc<'a>(
-    folio: UncachedFolio<'a>,
-    ids: IdRefs,
+    recorded: RecordedFolio<'a>,
     charge: Option<NewCharge>,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
-    let (nr, id) = (folio.nr_pages(), ids.id());
+    let folio = recorded.folio();
+    let (nr, id) = (folio.nr_pages(), recorded.id());
     let to_device = charge.is_some();
-    let charge = charge.map(|charge| charge.of(&ids));
+    let charge = charge.map(|charge| charge.of(&recorded));
     let charged = if to_device { nr } else { 0 };
-    let refuse = |(folio, ids): (_, IdRefs)| {
+    let refuse = |recorded: RecordedFolio<'a>| {
+        let (folio, ids) = recorded.into_parts();
         ids.put(charged, ZswapCharge::NONE);
         Err(folio)
     };
@@ -281,10 +281,10 @@ fn alloc<'a>(
         }
     });
     let Some(AllocatedRun { taken, local }) = run else {
-        return refuse((folio, ids));
+        return refuse(recorded);
     };
     let (cluster, start) = (taken.cluster(), taken.start());
-    let (mut guard, mut folio) = match taken.fill(folio, ids) {
+    let (mut guard, mut folio) = match taken.fill(recorded) {
         Ok(filled) => filled,
         Err(refused) => return refuse(refused),
     };

@@ -10,9 +10,8 @@ use crate::{
     ffi::vswap::{
         self,
         AddedFolio,
-        IdRefs,
+        RecordedFolio,
         SlotUsage,
-        UncachedFolio,
         Uncharge, //
     },
     vswap::{
@@ -284,26 +283,25 @@ impl Taken {
     }
 
     /// Adds a folio to the swap cache for the slots, and records the memory cgroup id of the
-    /// slots. Returns the lock and the folio. If vswap is off, or if the folio or `ids` are for
-    /// another number of pages, frees the slots, unlocks, and returns the arguments as `Err`.
+    /// slots. Returns the lock and the folio. If vswap is off, or if the folio has another number
+    /// of pages, frees the slots, unlocks, and returns the folio as `Err`.
     // Inlined, because each swap-out calls it.
     #[inline(always)]
     pub(crate) fn fill<'a>(
         self,
-        folio: UncachedFolio<'a>,
-        ids: IdRefs,
-    ) -> Result<(ClusterGuard, AddedFolio<'a>), (UncachedFolio<'a>, IdRefs)> {
+        recorded: RecordedFolio<'a>,
+    ) -> Result<(ClusterGuard, AddedFolio<'a>), RecordedFolio<'a>> {
         // Check the mode under the lock of the cluster: see the races in `slot_alloc`.
         if !vswap::is_on() {
             self.cancel();
-            return Err((folio, ids));
+            return Err(recorded);
         }
-        match swap_cache::fill(self, folio, ids) {
+        match swap_cache::fill(self, recorded) {
             Ok(filled) => Ok(filled),
-            Err((taken, folio, ids)) => {
+            Err((taken, recorded)) => {
                 warn_on_once!(true);
                 taken.cancel();
-                Err((folio, ids))
+                Err(recorded)
             }
         }
     }

@@ -38,6 +38,7 @@ use crate::{
             IdRefs,
             LeavingFolio,
             OldFolio,
+            RecordedFolio,
             Replacement,
             UncachedFolio,
             Uncharge, //
@@ -350,22 +351,22 @@ fn enter<'a>(
 }
 
 /// Adds a folio to the swap cache for the slots that were taken for it, and records the memory
-/// cgroup id of the slots. If the folio or `ids` are for another number of pages, returns the
-/// arguments as `Err`. It would also do so for a page frame number that does not fit in a word,
-/// but there is no such number.
+/// cgroup id of the slots. If the slots are for another number of pages, returns the arguments as
+/// `Err`. It would also do so for a page frame number that does not fit in a word, but there is no
+/// such number.
 #[inline(always)]
 pub(in crate::vswap::cluster) fn fill<'a>(
     taken: Taken,
-    folio: UncachedFolio<'a>,
-    ids: IdRefs,
-) -> Result<(ClusterGuard, AddedFolio<'a>), (Taken, UncachedFolio<'a>, IdRefs)> {
+    recorded: RecordedFolio<'a>,
+) -> Result<(ClusterGuard, AddedFolio<'a>), (Taken, RecordedFolio<'a>)> {
     // Use the folio's number of pages, because it is a constant for a folio of one page. That of
     // `taken` is not.
-    let nr = folio.nr_pages();
-    let fits = taken.nr() == nr && (ids.id() == 0 || ids.nr() == nr);
-    let Some(pfn) = folio.pfn().filter(|_| fits) else {
-        return Err((taken, folio, ids));
+    let nr = recorded.folio().nr_pages();
+    let fits = taken.nr() == nr;
+    let Some(pfn) = recorded.folio().pfn().filter(|_| fits) else {
+        return Err((taken, recorded));
     };
+    let (folio, ids) = recorded.into_parts();
     let (mut guard, start, _) = taken.into_parts();
     let mut cluster = guard.lend();
     if ids.id() != 0 {
