@@ -569,6 +569,11 @@ fn the_number_of_swap_counts_is_not_made_up(counts: CountsFrom) {
     slot::put_entries(counts.of(1), true); //~ E0308
 }
 
+// The slot may be free.
+fn swap_counts_are_raised_for_slots_that_stay() {
+    let _ = slot::dup_entries(512); //~ E0308
+}
+
 fn a_folio_is_consumed_with_a_swap_count(folio: LeavingFolio<'_>) {
     let _ = swap_cache::consume(folio, true); //~ E0308
 }

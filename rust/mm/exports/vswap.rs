@@ -33,6 +33,7 @@ use crate::{
             CountsNr,
             LeavingFolio,
             OldFolio,
+            PinnedFrom,
             Replacement,
             UncachedFolio,
             Uncharge, //
@@ -322,18 +323,12 @@ c_exports! {
     fn vswap_rs_zap_end(zap: &mut Uncharge = *mut bindings::vswap_zap) {
         zap.settle();
     }
-}
 
-/// Adds one swap count to each slot of a range, which is in one cluster. On error, changes no swap
-/// count.
-///
-/// # Safety
-///
-/// The caller holds a swap count of each slot, or has locked the folio that the swap cache has for
-/// them.
-#[export]
-unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
-    from_result(|| slot::dup_entries(offset, nr as u32).map(|()| 0))
+    /// Adds one swap count to each slot of a range, which is in one cluster. On error, changes no
+    /// swap count.
+    fn vswap_dup_entries(pinned: PinnedFrom = c_ulong, nr: CountsNr = c_int) -> c_int {
+        from_result(|| slot::dup_entries(pinned.of(nr)).map(|()| 0))
+    }
 }
 
 /// Installs an extend table in the cluster of a slot, if the next increment of the slot's swap

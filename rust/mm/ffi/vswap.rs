@@ -825,19 +825,21 @@ impl FromC<c_ulong> for CountsFrom {
     }
 }
 
-/// The number of slots of the range that C passes as [`CountsFrom`] in the same call.
+/// The number of slots of the range that C passes as [`CountsFrom`] or [`PinnedFrom`] in the same
+/// call.
 ///
 /// # Invariants
 ///
-/// The range of the `CountsFrom` has this number of slots. The two values are arguments of one
-/// call, so a function has no other `CountsFrom`.
+/// That range has this number of slots. The two values are arguments of one call, so a function has
+/// no other `CountsFrom` or `PinnedFrom`.
 #[must_use]
 pub(crate) struct CountsNr(u32);
 
 impl FromC<c_int> for CountsNr {
     /// # Safety
     ///
-    /// The number is that of the slots in the range that the caller passes as [`CountsFrom`].
+    /// The number is that of the slots in the range that the caller passes as [`CountsFrom`] or
+    /// [`PinnedFrom`].
     #[inline]
     unsafe fn from_c(nr: c_int) -> Self {
         // INVARIANT: As required of the caller, the range has this number of slots.
@@ -852,6 +854,70 @@ impl CountsFrom {
         // INVARIANT: By the invariants of `CountsFrom` and `CountsNr`, which are consumed, the new
         // value owns the counts.
         SwapCounts { offset: self.0, nr }
+    }
+}
+
+/// Slots that are not freed while the value is used, because a swap count or a locked folio in the
+/// swap cache pins each of them.
+///
+/// # Invariants
+///
+/// While the value is used, C holds a swap count of each slot, or the lock of the folio that the
+/// swap cache has for it. In a test, the test does.
+pub(crate) struct PinnedSlots {
+    offset: usize,
+    nr: u32,
+}
+
+impl PinnedSlots {
+    /// Creates a value for slots of a test.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns one swap count of each of `nr` slots from `offset` on while the value is
+    /// used. Or only the caller uses the slots, and they have a folio.
+    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    pub(crate) unsafe fn make_up(offset: usize, nr: u32) -> Self {
+        // INVARIANT: As required of the caller, a swap count or a folio pins each slot.
+        Self { offset, nr }
+    }
+
+    /// Returns the offset of the first slot and the number of slots.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (usize, u32) {
+        (self.offset, self.nr)
+    }
+}
+
+/// The first slot of the [`PinnedSlots`] that C passes to Rust. C passes the number of slots as a
+/// second argument.
+///
+/// # Invariants
+///
+/// The invariants of `PinnedSlots` hold for the slots of the range. The range begins with this
+/// slot, and C passes its number of slots.
+pub(crate) struct PinnedFrom(usize);
+
+impl FromC<c_ulong> for PinnedFrom {
+    /// # Safety
+    ///
+    /// The range of slots begins at this offset, and the caller passes its number of slots. While
+    /// the value is used, the caller holds a swap count of each slot, or the lock of the folio that
+    /// the swap cache has for it.
+    #[inline]
+    unsafe fn from_c(offset: c_ulong) -> Self {
+        // INVARIANT: As required of the caller, a swap count or a locked folio pins each slot.
+        Self(offset)
+    }
+}
+
+impl PinnedFrom {
+    /// Returns the slots of the range.
+    #[inline]
+    pub(crate) fn of(self, CountsNr(nr): CountsNr) -> PinnedSlots {
+        // INVARIANT: By the invariants of `PinnedFrom` and `CountsNr`, which are consumed, those of
+        // `PinnedSlots` hold for `nr` slots from this one on.
+        PinnedSlots { offset: self.0, nr }
     }
 }
 

@@ -22,6 +22,7 @@ use crate::{
         vswap::{
             self,
             IdRefs,
+            PinnedSlots,
             SwapCounts, //
         },
         vswap_kunit::{
@@ -133,6 +134,13 @@ impl Drop for Limit {
     fn drop(&mut self) {
         capacity::set_default_max_slots();
     }
+}
+
+/// Adds one swap count to each of `nr` slots.
+fn dup(offset: usize, nr: u32) -> Result {
+    // SAFETY: Only this test uses the slots. They have a swap count or a folio.
+    let pinned = unsafe { PinnedSlots::make_up(offset, nr) };
+    slot::dup_entries(pinned)
 }
 
 /// Drops one swap count of each of `nr` slots.
@@ -396,7 +404,7 @@ mod tests {
 
         assert_eq!(slot::count(slot), 1);
         for n in 2..=1 + MORE {
-            slot::dup_entries(slot, 1)?;
+            dup(slot, 1)?;
             assert_eq!(slot::count(slot), n);
             assert!(slot::any_counted(slot, 1));
             // The extend table exists as soon as a count needs it.
@@ -438,11 +446,11 @@ mod tests {
         extend(slot)?;
         assert!(!can_extend(slot)?);
         for _ in 1..Count::INLINE_MAX.get() {
-            slot::dup_entries(slot, 1)?;
+            dup(slot, 1)?;
         }
         extend(slot)?;
         assert!(can_extend(slot)?);
-        slot::dup_entries(slot, 1)?;
+        dup(slot, 1)?;
         extend(slot)?;
 
         for _ in 0..=Count::INLINE_MAX.get() {
@@ -461,7 +469,7 @@ mod tests {
         let start = alloc_row(2, &mut slots)?;
 
         for _ in 0..20 {
-            slot::dup_entries(start, 2)?;
+            dup(start, 2)?;
         }
         assert!(all_count(start, 2, 21));
         // Only the count of the first slot moves back to its word.
@@ -493,10 +501,10 @@ mod tests {
         // Raise the count of one slot to the most that its word can hold. Then `dup_entries()` has
         // to allocate the extend table in the middle of the range.
         for _ in 1..Count::INLINE_MAX.get() {
-            slot::dup_entries(start + 3, 1)?;
+            dup(start + 3, 1)?;
         }
         assert!(!can_extend(start)?);
-        slot::dup_entries(start, 8)?;
+        dup(start, 8)?;
         assert!(can_extend(start)?);
         for at in start..start + 8 {
             let inline_max = u32::from(Count::INLINE_MAX.get());
@@ -544,10 +552,10 @@ mod tests {
         assert!(find(start).map(|(_, off)| off) == Some(SWAPFILE_CLUSTER - NR as u32));
         assert!(find(border).map(|(_, off)| off) == Some(0));
 
-        slot::dup_entries(start, NR as u32)?;
+        dup(start, NR as u32)?;
         assert!(all_count(start, NR, 2));
         assert!(all_count(border, NR, 1));
-        slot::dup_entries(border, NR as u32)?;
+        dup(border, NR as u32)?;
         assert!(all_count(start, 2 * NR, 2));
 
         put(start, 2 * NR);
@@ -725,7 +733,7 @@ mod tests {
         assert!(slot::any_counted(start, 4));
         assert!(!slot::any_counted(start + 1, 2));
         // The swap count can rise again.
-        slot::dup_entries(start + 1, 1)?;
+        dup(start + 1, 1)?;
         assert!(slot::peek(start + 1) == cached(flags, old));
         put(start + 1, 1);
         assert_eq!(in_use(), used + slots.len() + 4);

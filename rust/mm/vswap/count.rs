@@ -200,8 +200,8 @@ pub(super) fn dup_range(mut guard: ClusterGuard, start: u32, nr: u32) -> Result 
                 offset: cluster.first().wrapping_add(start as usize),
                 nr: off.wrapping_sub(start),
             };
-            // This frees no slot, because the caller holds another swap count of each slot, or the
-            // lock of its folio.
+            // This frees no slot, because another swap count or a locked folio pins each of them:
+            // see `PinnedSlots`.
             added.put(|_| {});
             return Err(error);
         };

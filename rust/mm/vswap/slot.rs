@@ -31,6 +31,7 @@ use crate::{
             AddedFolio,
             IdRefs,
             NewCharge,
+            PinnedSlots,
             RecordedFolio,
             SwapCharge,
             SwapCounts,
@@ -414,10 +415,11 @@ pub(super) fn reclaim_cached(slots: Range<usize>, wants: impl Fn(usize) -> bool)
 /// counts that it has added. Returns `ENOMEM` if there is no memory for an extend table, and
 /// another error if a count cannot be raised: `EINVAL` or `ENOENT`.
 ///
-/// The caller holds a swap count of each slot, or has locked its folio. So the slots are not freed
-/// while the cluster lock is dropped to allocate an extend table. Does not sleep.
+/// The slots are pinned, so they are not freed while the cluster lock is dropped to allocate an
+/// extend table. Does not sleep.
 #[inline]
-pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
+pub(crate) fn dup_entries(pinned: PinnedSlots) -> Result {
+    let (offset, nr) = pinned.into_parts();
     let (cluster, start) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
     // This is the fast path of fork, which calls the function for each PTE.
