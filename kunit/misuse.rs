@@ -52,6 +52,7 @@ use crate::{
             AddedFolio,
             CountsFrom,
             CountsNr,
+            FreedIds,
             IdRefs,
             LeavingFolio,
             NewCharge,
@@ -95,7 +96,10 @@ use crate::{
             Directory,
             NewCluster, //
         },
-        slot,
+        slot::{
+            self,
+            FreedKey, //
+        },
         slot_map::ListState,
         swap_table::{
             Pfn,
@@ -600,9 +604,14 @@ fn the_id_of_a_slot_in_use_is_not_taken(cluster: &LockedCluster<'_>) {
     let _ = IdRefs::take(cluster); //~ E0308
 }
 
-fn references_to_an_id_are_put_once(ids: IdRefs) {
-    ids.put(0, ZswapCharge::NONE);
-    ids.put(0, ZswapCharge::NONE); //~ E0382
+fn references_to_an_id_are_put_once(freed: FreedIds) {
+    freed.put();
+    freed.put(); //~ E0382
+}
+
+// The page counter of memory.swap would underflow.
+fn what_freed_slots_leave_is_not_made_up(ids: IdRefs) {
+    FreedIds::new(ids, 1000, ZswapCharge::NONE, FreedKey(())).put(); //~ E0423
 }
 
 fn stored_pages_are_uncharged_once(sum: ZswapCharge) {
@@ -611,5 +620,5 @@ fn stored_pages_are_uncharged_once(sum: ZswapCharge) {
 }
 
 fn a_number_is_not_a_reference_to_an_id(uncharge: &mut Uncharge) {
-    uncharge.add(1, 0, ZswapCharge::NONE); //~ E0308
+    uncharge.add(1); //~ E0308
 }

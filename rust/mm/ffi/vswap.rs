@@ -37,6 +37,7 @@ use crate::{
             SlotChargeKey,
             UnpinnedSlot, //
         },
+        slot::FreedKey,
         swap_table::Pfn, //
     },
     warn::warn_on_once,
@@ -623,19 +624,52 @@ impl IdRefs {
     }
 
     /// Uncharges `nr_charged` of the slots, which were charged as swap, and the zswap charge
-    /// `stored`. Then puts the references.
+    /// `stored`. Then puts the references. `folio` is as in [`FreedIds::put_of`].
     #[inline]
-    pub(crate) fn put(self, nr_charged: u32, stored: ZswapCharge) {
-        self.put_of(ChargeTarget::NONE, nr_charged, stored);
+    fn put_of(self, folio: ChargeTarget<'_>, nr_charged: u32, stored: ZswapCharge) {
+        let mut uncharge = Uncharge::none();
+        uncharge.add_parts(self, nr_charged, stored);
+        uncharge.settle_of(folio);
+    }
+}
+
+/// What freed slots of one memory cgroup leave: their references to the id of the cgroup, their
+/// swap charge and their zswap charge. Dropping the value leaks them.
+///
+/// # Invariants
+///
+/// `nr_charged` of the slots that the references are for are charged as swap. No other value, and
+/// no slot, owns this charge.
+#[must_use]
+pub(crate) struct FreedIds {
+    refs: IdRefs,
+    nr_charged: u32,
+    stored: ZswapCharge,
+}
+
+impl FreedIds {
+    /// Returns the value for slots that were just freed, for the file that frees slots.
+    #[inline(always)]
+    pub(crate) fn new(refs: IdRefs, nr_charged: u32, stored: ZswapCharge, _key: FreedKey) -> Self {
+        // INVARIANT: The slots owned the charge, and the owner of the key passes it on.
+        Self {
+            refs,
+            nr_charged,
+            stored,
+        }
+    }
+
+    /// Uncharges the slots, and puts the references.
+    #[inline(always)]
+    pub(crate) fn put(self) {
+        self.put_of(ChargeTarget::NONE);
     }
 
     /// Like [`Self::put`], for the slots of a folio. C first compares the id with that of the
     /// folio's cgroup. Mostly they are equal, so that C need not look the id up.
-    #[inline]
-    pub(crate) fn put_of(self, folio: ChargeTarget<'_>, nr_charged: u32, stored: ZswapCharge) {
-        let mut uncharge = Uncharge::none();
-        uncharge.add(self, nr_charged, stored);
-        uncharge.settle_of(folio);
+    #[inline(always)]
+    pub(crate) fn put_of(self, folio: ChargeTarget<'_>) {
+        self.refs.put_of(folio, self.nr_charged, self.stored);
     }
 }
 
@@ -656,11 +690,15 @@ impl Uncharge {
         Self(bindings::vswap_zap::default())
     }
 
-    /// Adds freed slots, whose references are `refs`. `nr_charged` of them are charged as swap,
-    /// and `stored` is their zswap charge. If `self` has slots of another cgroup, first settles
-    /// these.
+    /// Adds what freed slots leave. If `self` has slots of another cgroup, first settles these.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, freed: FreedIds) {
+        self.add_parts(freed.refs, freed.nr_charged, freed.stored);
+    }
+
+    /// Adds the parts of a [`FreedIds`].
     #[inline]
-    pub(crate) fn add(&mut self, refs: IdRefs, nr_charged: u32, stored: ZswapCharge) {
+    fn add_parts(&mut self, refs: IdRefs, nr_charged: u32, stored: ZswapCharge) {
         if refs.nr == 0 {
             return;
         }
@@ -683,7 +721,7 @@ impl Uncharge {
         self.settle_of(ChargeTarget::NONE);
     }
 
-    /// Like [`Self::settle`], for the slots of a folio: see [`IdRefs::put_of`].
+    /// Like [`Self::settle`], for the slots of a folio: see [`FreedIds::put_of`].
     #[inline]
     fn settle_of(&mut self, folio: ChargeTarget<'_>) {
         // INVARIANT: `self` has no slots any more.

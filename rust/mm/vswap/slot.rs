@@ -29,6 +29,7 @@ use crate::{
         vswap::{
             self,
             AddedFolio,
+            FreedIds,
             IdRefs,
             NewCharge,
             PinnedSlots,
@@ -80,6 +81,12 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
+/// The key that lets only this file say what freed slots leave. It does so only for slots that it
+/// has just freed, or that it has not allocated after all.
+pub(crate) struct FreedKey(());
+
+const KEY: FreedKey = FreedKey(());
+
 /// The id references and the charges of consecutive freed slots of one cgroup. Unlike in an
 /// [`Uncharge`], the compiler keeps the sums in registers.
 struct Ids {
@@ -108,7 +115,7 @@ impl Ids {
     #[inline]
     fn flush(&mut self, uncharge: &mut Uncharge) {
         let ids = core::mem::replace(self, Self::NONE);
-        uncharge.add(ids.refs, ids.nr_charged, ids.stored);
+        uncharge.add(FreedIds::new(ids.refs, ids.nr_charged, ids.stored, KEY));
     }
 }
 
@@ -150,39 +157,39 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut RemovedBacking, unchar
 // Out of line, because inlined it would take registers from the loop of `free_slots`.
 #[inline(never)]
 fn free_unbacked_slots(slots: UnpinnedNoWords<'_>, uncharge: &mut Uncharge) {
-    free_unbacked(slots, |ids, charged| {
-        uncharge.add(ids, charged, ZswapCharge::NONE)
-    });
+    free_unbacked(slots, |freed| uncharge.add(freed));
 }
 
 /// Frees slots of a cluster in which no backing word is in use. Calls `uncharge` for each run of
-/// slots of one cgroup, with the references to the id of the cgroup and the number of slots
-/// charged as swap.
+/// slots of one cgroup.
 #[inline(always)]
-fn free_unbacked(slots: UnpinnedNoWords<'_>, uncharge: impl FnMut(IdRefs, u32)) {
-    if let Some(cleared) = slots.clear(uncharge) {
+fn free_unbacked(slots: UnpinnedNoWords<'_>, mut uncharge: impl FnMut(FreedIds)) {
+    let cleared = slots.clear(|ids, charged| {
+        uncharge(FreedIds::new(ids, charged, ZswapCharge::NONE, KEY));
+    });
+    if let Some(cleared) = cleared {
         cleared.free();
     }
 }
 
 /// Frees one slot, without the sums of [`free_slots`], which would slow down callers that free a
-/// single slot, such as page faults. Calls `uncharge` with the reference to the slot's cgroup id,
-/// the number of slots charged as swap (0 or 1), and the zswap charge. If the backing word of the
-/// slot named a device slot, returns the device slot, for the caller to free. Otherwise returns
-/// `None`.
+/// single slot, such as page faults. Calls `uncharge` with the reference to the slot's cgroup id
+/// and the charges. If the backing word of the slot named a device slot, returns the device slot,
+/// for the caller to free. Otherwise returns `None`.
 #[inline]
 pub(super) fn free_slot(
     slot: Unpinned<'_>,
     freed: &mut FreeBatch,
-    mut uncharge: impl FnMut(IdRefs, u32, ZswapCharge),
+    mut uncharge: impl FnMut(FreedIds),
 ) -> Option<DeviceSlots> {
     let slot = match slot.alone()?.unbacked() {
         Ok(slot) => {
-            free_unbacked(slot, |id, charged| uncharge(id, charged, ZswapCharge::NONE));
+            free_unbacked(slot, uncharge);
             return None;
         }
         Err(slot) => slot,
     };
+    let mut uncharge = |id, charged, stored| uncharge(FreedIds::new(id, charged, stored, KEY));
     let mut slots = None;
     let cleared = slot.clear(freed, |word, id, backed| match backed {
         Some(Backed::Zswap(stored)) => uncharge(id, 0, stored),
@@ -263,7 +270,7 @@ fn alloc<'a>(
     let charged = if to_device { nr } else { 0 };
     let refuse = |recorded: RecordedFolio<'a>| {
         let (folio, ids) = recorded.into_parts();
-        ids.put(charged, ZswapCharge::NONE);
+        FreedIds::new(ids, charged, ZswapCharge::NONE, KEY).put();
         Err(folio)
     };
 
@@ -322,7 +329,7 @@ fn alloc<'a>(
 /// of the range from the swap cache.
 #[inline]
 pub(crate) fn put_entries(counts: SwapCounts, reclaim: bool) {
-    if let Err(counts) = put_alone(counts, reclaim, IdRefs::put) {
+    if let Err(counts) = put_alone(counts, reclaim, FreedIds::put) {
         let mut uncharge = Uncharge::none();
         put_many(counts, reclaim, &mut uncharge);
         uncharge.settle();
@@ -334,8 +341,7 @@ pub(crate) fn put_entries(counts: SwapCounts, reclaim: bool) {
 /// `reclaim`.
 #[inline]
 pub(crate) fn zap_entries(counts: SwapCounts, uncharge: &mut Uncharge) {
-    let add = |id, charged, stored| uncharge.add(id, charged, stored);
-    if let Err(counts) = put_alone(counts, true, add) {
+    if let Err(counts) = put_alone(counts, true, |freed| uncharge.add(freed)) {
         put_many(counts, true, uncharge);
     }
 }
@@ -347,7 +353,7 @@ pub(crate) fn zap_entries(counts: SwapCounts, uncharge: &mut Uncharge) {
 fn put_alone(
     counts: SwapCounts,
     reclaim: bool,
-    uncharge: impl FnMut(IdRefs, u32, ZswapCharge),
+    uncharge: impl FnMut(FreedIds),
 ) -> Result<(), SwapCounts> {
     if let Some(slot) = counts.put_alone(reclaim)? {
         free_alone(slot, uncharge);
@@ -358,7 +364,7 @@ fn put_alone(
 /// Frees a slot, and unlocks its cluster. Calls `uncharge` like [`free_slot`]. Out of line, to
 /// keep its callers small: a page fault mostly frees no slot.
 #[inline(never)]
-pub(super) fn free_alone(slot: UnpinnedGuard, uncharge: impl FnMut(IdRefs, u32, ZswapCharge)) {
+pub(super) fn free_alone(slot: UnpinnedGuard, uncharge: impl FnMut(FreedIds)) {
     // Give up the backing after the unlock, because that takes other locks. Freeing empty zspages
     // takes locks of the page allocator. Freeing a device slot takes the lock of the device
     // cluster.

@@ -35,7 +35,7 @@ use crate::{
         },
         vswap::{
             AddedFolio,
-            IdRefs,
+            FreedIds,
             LeavingFolio,
             OldFolio,
             RecordedFolio,
@@ -527,7 +527,7 @@ fn free_last(cluster: &mut LockedCluster<'_>, last: Option<UnpinnedIndex>) {
 #[inline(never)]
 fn free_locked(cluster: &mut LockedCluster<'_>, last: UnpinnedIndex) {
     let slot = cluster.unpinned(last);
-    drop(free_slot(slot, &mut FreeBatch::new(), IdRefs::put));
+    drop(free_slot(slot, &mut FreeBatch::new(), FreedIds::put));
 }
 
 /// Removes a large folio from the swap cache, and leaves `shadow` in its slots. Frees the slots
@@ -584,9 +584,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
 /// slot.
 #[inline]
 fn free_of(owner: ChargeTarget<'_>, slot: UnpinnedGuard) {
-    free_alone(slot, |id, charged, stored| {
-        id.put_of(owner, charged, stored);
-    });
+    free_alone(slot, |freed| freed.put_of(owner));
 }
 
 /// Replaces the folio in the word of a slot by `shadow`. Returns the slot if its swap count is 0.
