@@ -116,11 +116,12 @@ use crate::{
             Initial,
             NewStoredPage,
             PoolRef,
-            SlotWord, //
+            SlotWord,
+            ZswapCharge, //
         },
         record::{
-            Pattern,
-            ZswapCharge, //
+            PageSum,
+            Pattern, //
         },
         ring::{
             Chain,
@@ -301,8 +302,9 @@ fn an_entry_is_stored_once(folio: &mut SwapFolio<'_>) {
         return;
     };
     let entry = NewStoredPage::same(Pattern::ZERO, slot.entry());
-    let _ = table::put(&mut slot, &page, entry);
-    let _ = table::put(&mut slot, &page, entry); //~ E0382
+    let mut sum = ZswapCharge::NONE;
+    let _ = table::put(&mut slot, &page, entry, &mut sum);
+    let _ = table::put(&mut slot, &page, entry, &mut sum); //~ E0382
 }
 
 fn a_number_is_not_a_node(memcg: Memcg<'_>) {
@@ -617,6 +619,10 @@ fn what_freed_slots_leave_is_not_made_up(ids: IdRefs) {
 fn stored_pages_are_uncharged_once(sum: ZswapCharge) {
     memcg::unstored(1, sum);
     memcg::unstored(1, sum); //~ E0382
+}
+
+fn pages_that_were_not_stored_are_not_uncharged(sum: PageSum) {
+    memcg::unstored(1, ZswapCharge(sum)); //~ E0423
 }
 
 fn a_number_is_not_a_reference_to_an_id(uncharge: &mut Uncharge) {

@@ -42,7 +42,7 @@ macro_rules! tests {
             use proptest::{prelude::*, test_runner::TestCaseResult};
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS},
-                record::{Kept, Object, Pattern, Place, Record, ZswapCharge},
+                record::{Kept, Object, PageSum, Pattern, Place, Record},
                 swap_table::{
                     cache_add_word, cache_del_word, consume_word, dup_word, has_folio, is_counted_word, is_extended_word, is_last_word, is_zero_word, pfn_of_word, put_word, set_zero_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
@@ -425,7 +425,7 @@ macro_rules! tests {
                 #[test]
                 fn sums(records in proptest::collection::vec((record(), 1..=4096u32), 0..8), at in 0..8usize) {
                     let sum_of = |records: &[(Record, u32)]| {
-                        let mut sum = ZswapCharge::NONE;
+                        let mut sum = PageSum::NONE;
                         for (record, len) in records {
                             sum.add(record.kept, *len);
                         }

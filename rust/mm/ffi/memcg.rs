@@ -14,7 +14,7 @@ use crate::{
         folio::SwapFolio,
         params, //
     },
-    zswap::record::ZswapCharge, //
+    zswap::pool::ZswapCharge, //
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::{

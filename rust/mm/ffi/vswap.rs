@@ -42,7 +42,7 @@ use crate::{
     },
     warn::warn_on_once,
     zswap::{
-        record::ZswapCharge,
+        pool::ZswapCharge,
         rules::Variety, //
     }, //
 };

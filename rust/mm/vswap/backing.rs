@@ -51,8 +51,10 @@ use crate::{
     },
     warn::warn_on_once,
     zswap::{
-        pool::FreeBatch,
-        record::ZswapCharge,
+        pool::{
+            FreeBatch,
+            ZswapCharge, //
+        },
         table::{
             LooseBackingTable,
             ReservedWords, //

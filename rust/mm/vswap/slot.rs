@@ -73,8 +73,10 @@ use crate::{
         }, //
     },
     zswap::{
-        pool::FreeBatch,
-        record::ZswapCharge,
+        pool::{
+            FreeBatch,
+            ZswapCharge, //
+        },
         table::ReservedWords, //
     }, //
 };

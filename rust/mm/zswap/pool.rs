@@ -68,10 +68,10 @@ use crate::{
         record::{
             Kept,
             Object,
+            PageSum,
             Pattern,
             Place,
             Record,
-            ZswapCharge,
             POOL_BITS, //
         },
         table::{
@@ -767,22 +767,15 @@ impl NewStoredPage {
         }
     }
 
-    /// Returns the object or the value of the page.
-    #[inline]
-    pub(crate) fn kept(&self) -> Kept {
-        // By the invariants of `NewStoredPage`, the word is a valid record.
-        decode_valid(self.word).kept
-    }
-
     /// Returns the length of the object's data in bytes, or 0 without an object.
     pub(crate) fn data_len(&self) -> u32 {
         self.len
     }
 
-    /// Puts the entry into the word of a slot, and unpins the object. Frees the stored page that
-    /// the word named before, if any, and adds it to `sum`. Returns the old word. If the old word
-    /// is 0, the caller counts one more word in use. If the entry was made for another slot, drops
-    /// the entry and returns `None`.
+    /// Puts the entry into the word of a slot, and unpins the object. Adds the page to `new_sum`.
+    /// Frees the stored page that the word named before, if any, and adds it to `sum`. Returns the
+    /// old word. If the old word is 0, the caller counts one more word in use. If the entry was
+    /// made for another slot, drops the entry and returns `None`.
     #[inline]
     #[must_use]
     pub(crate) fn publish(
@@ -790,16 +783,19 @@ impl NewStoredPage {
         word: SlotWord<'_>,
         freed: &mut FreeBatch,
         sum: &mut ZswapCharge,
+        new_sum: &mut ZswapCharge,
     ) -> Option<OldWord> {
         let Self {
             word: new,
+            len,
             name,
             object,
-            ..
         } = self;
         if name != word.name {
             return None;
         }
+        // By the invariants of `NewStoredPage`, the word is a valid record.
+        new_sum.add(decode_valid(new).kept, len);
         let old = word.load();
         // INVARIANT: The word takes over the object, and the reference to its pool.
         let new = NewWord(new);
@@ -818,6 +814,47 @@ impl NewStoredPage {
         // INVARIANT: By the invariants of `BackingWord`, the word owned any device slot that `old`
         // names, until the word was replaced. By those of `SlotWord`, no I/O uses the device slot.
         Some(OldWord(old))
+    }
+}
+
+/// The zswap charge of stored pages: of pages that are to be charged after a store, or to be
+/// uncharged after they were freed. This is not `Copy`, so that each page is charged and uncharged
+/// only once. Dropping the value leaves the pages charged, or not.
+///
+/// # Invariants
+///
+/// The sum is that of pages that this file has stored in a word, or freed. No other value has them.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct ZswapCharge(PageSum);
+
+impl ZswapCharge {
+    /// The charge of no page.
+    // INVARIANT: The sum has no pages.
+    pub(crate) const NONE: Self = Self(PageSum::NONE);
+
+    /// Adds the charge of other pages.
+    #[inline]
+    pub(crate) fn merge(&mut self, other: Self) {
+        // INVARIANT: `other` is consumed, and its pages are added.
+        self.0.merge(other.0);
+    }
+
+    /// Adds a page that was just stored or freed. Its object, if it has one, has `len` bytes of
+    /// data.
+    #[inline]
+    fn add(&mut self, kept: Kept, len: u32) {
+        // INVARIANT: As required of the caller, this file has just stored or freed the page.
+        self.0.add(kept, len);
+    }
+}
+
+impl Deref for ZswapCharge {
+    type Target = PageSum;
+
+    #[inline]
+    fn deref(&self) -> &PageSum {
+        &self.0
     }
 }
 

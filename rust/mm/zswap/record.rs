@@ -297,16 +297,15 @@ impl Record {
 // `FORM_HALF` keeps 32 bits, which must fit in the word above `VALUE_SHIFT`.
 const _: () = assert!(VALUE_SHIFT < u32::BITS);
 
-/// The totals of stored pages that are charged or uncharged together. This is not `Copy`, so that
-/// the pages are uncharged only once.
+/// The totals of stored pages that are charged or uncharged together.
 #[derive(Default, PartialEq, Eq, Debug)]
-pub struct ZswapCharge {
+pub struct PageSum {
     bytes: usize,
     nr: usize,
     nr_plain: usize,
 }
 
-impl ZswapCharge {
+impl PageSum {
     /// The sum of no records.
     pub const NONE: Self = Self {
         bytes: 0,

@@ -32,9 +32,9 @@ use crate::{
         pool::{
             current,
             NewStoredPage,
-            PoolRef, //
+            PoolRef,
+            ZswapCharge, //
         },
-        record::ZswapCharge,
         rules::{
             Reject,
             Shrunk, //
@@ -178,14 +178,14 @@ fn put(
     entry: NewStoredPage,
     stored: &mut Stored,
 ) -> Option<()> {
-    let (kept, len) = (entry.kept(), entry.data_len());
-    let Some(replaced) = table::put(slot, page, entry) else {
+    #[cfg(CONFIG_RUST_VSWAP)]
+    let len = entry.data_len();
+    let Some(replaced) = table::put(slot, page, entry, &mut stored.sum) else {
         params::REJECT_KMEMCACHE_FAIL.inc();
         return None;
     };
     memcg::unstored(replaced.id, replaced.stored);
     stored.id = replaced.id;
-    stored.sum.add(kept, len);
     #[cfg(CONFIG_RUST_VSWAP)]
     {
         if let Some(device) = replaced.device {

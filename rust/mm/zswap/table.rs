@@ -56,12 +56,10 @@ use crate::{
             Held,
             Loaded,
             NewStoredPage,
-            SlotWord, //
-        },
-        record::{
-            Record,
+            SlotWord,
             ZswapCharge, //
         },
+        record::Record,
         ring::{
             members_from,
             Chain,
@@ -791,9 +789,10 @@ impl LockedSpan<'_> {
         (LockedCi(self.table.0, PhantomData), self.off)
     }
 
-    /// Puts an entry into the word of the first slot. Sets the bit of the slot in a member on the
-    /// ring of the folio's memory cgroup. Fails, and leaves the entry in `stored`, if the table or
-    /// the member is missing and `spare` has none. The caller then allocates it and tries again.
+    /// Puts an entry into the word of the first slot, and adds the page to `new_sum`. Sets the bit
+    /// of the slot in a member on the ring of the folio's memory cgroup. Fails, and leaves the entry
+    /// in `stored`, if the table or the member is missing and `spare` has none. The caller then
+    /// allocates it and tries again.
     #[inline]
     fn put(
         &mut self,
@@ -801,6 +800,7 @@ impl LockedSpan<'_> {
         stored: &mut Option<NewStoredPage>,
         spare: &mut Preallocated,
         freed: &mut FreeBatch,
+        new_sum: &mut ZswapCharge,
     ) -> Result<Replaced, Missing> {
         let off = self.off;
         if !self.table.exists() {
@@ -818,7 +818,8 @@ impl LockedSpan<'_> {
         let word = SlotWord::of(self, 0).ok_or(Missing::Slot)?;
         let stored = stored.take().ok_or(Missing::Slot)?;
         let mut sum = ZswapCharge::NONE;
-        let old = stored.publish(word, freed, &mut sum).ok_or(Missing::Slot)?;
+        let old = stored.publish(word, freed, &mut sum, new_sum);
+        let old = old.ok_or(Missing::Slot)?;
         if old.get() == 0 {
             // INVARIANT: The word was 0 and is in use now, so count one more word in use.
             self.table.add_one();
@@ -1003,21 +1004,22 @@ pub(crate) fn read_and_free<R>(
     Ok(ret)
 }
 
-/// Stores an entry in the slot that it was made for. Returns `None` and frees the entry if memory
-/// cannot be allocated, or if the slot has no cluster. Does the same for the bugs that
-/// [`Missing::Slot`] lists, and warns of them. May sleep.
+/// Stores an entry in the slot that it was made for, and adds the page to `sum`, for the caller to
+/// charge. Returns `None` and frees the entry if memory cannot be allocated, or if the slot has no
+/// cluster. Does the same for the bugs that [`Missing::Slot`] lists, and warns of them. May sleep.
 #[inline]
 pub(crate) fn put(
     slot: &mut SlotRight<'_>,
     page: &SwapPage<'_>,
     stored: NewStoredPage,
+    sum: &mut ZswapCharge,
 ) -> Option<Replaced> {
     let mut stored = Some(stored);
     let mut span = SlotSpan::of(slot)?;
     let mut spare = Preallocated::default();
     let mut freed = FreeBatch::new();
     loop {
-        let put = span.locked(|mut slot| slot.put(page, &mut stored, &mut spare, &mut freed));
+        let put = span.locked(|mut slot| slot.put(page, &mut stored, &mut spare, &mut freed, sum));
         match put {
             Ok(replaced) => return Some(replaced),
             Err(Missing::Table) => {

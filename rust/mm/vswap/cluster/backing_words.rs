@@ -35,12 +35,10 @@ use crate::{
         pool::{
             BackingWord,
             FreeBatch,
-            OldWord, //
-        },
-        record::{
-            Record,
+            OldWord,
             ZswapCharge, //
         },
+        record::Record,
         table::{
             BackingWords,
             LockedCi,

@@ -34,8 +34,10 @@ use crate::{
     },
     warn::warn_on_once,
     zswap::{
-        pool::FreeBatch,
-        record::ZswapCharge,
+        pool::{
+            FreeBatch,
+            ZswapCharge, //
+        },
         table::ReservedWords, //
     }, //
 };
