@@ -1301,14 +1301,15 @@ class Tap(Kept):
                          [True, None, True, False, None, True])
 
     def test_what_the_guest_runs(self):
-        """Tests the script that runs all others in a real shell: it reports how each has ended."""
+        """Tests the script that runs all others in a real shell: it reports how each has ended. It
+        runs none after one that took too long."""
         folder, kmsg = self.top / "tests", self.top / "kmsg"
         folder.mkdir()
         for name, text in (("one", "echo ok 1 - a; echo not ok 2 - b >&2; echo 1..2; exit 1"),
-                           ("two", "echo ok 1 - c; exec sleep 20")):
+                           ("two", "echo ok 1 - c; exec sleep 20"), ("three", "echo late")):
             (folder / f"{name}.sh").write_text(text + "\n")
         script = guesttests._driver([guesttests.Script(name, folder, timeout) for name, timeout
-                                     in (("one", 9), ("two", 1))], 1)
+                                     in (("one", 9), ("two", 1), ("three", 9))], 1)
         for name, place in (("/vswap/tests", folder), ("/dev/kmsg", kmsg)):
             self.assertIn(name, script)
             script = script.replace(name, str(place))
@@ -1321,6 +1322,7 @@ class Tap(Kept):
                                                    ("runs to its end", True, "")])
         self.assertEqual([ok for _, ok, _ in self.stages["two"].seen], [True, False])
         self.assertIn("it took too long: 1 results", self.stages["two"].seen[-1][2])
+        self.assertNotIn("three", done.stdout)
 
     def test_decisions_are_made_again(self):
         text = self.ONE.replace("# note", " x: vswap_swapin_plan: order=4")
@@ -1517,7 +1519,7 @@ class Guests(Kept):
         self.assertEqual(guest.boot.call_args.kwargs["append"], "printk.devkmsg=on vswap=x")
         self.assertEqual([guest.boot.call_args.kwargs[key]
                           for key in ("numa", "mem", "timeout", "host_root", "disks")],
-                         [True, "2G", 134, True, ["3G", "256M"]])
+                         [True, "2G", 148, True, ["3G", "256M"]])
 
     def test_lanes(self):
         lone = [guesttests.Script("n", pathlib.Path("n"), **{key: value}) for key, value in
