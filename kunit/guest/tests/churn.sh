@@ -32,15 +32,15 @@ zswap_on lz4
 echo 1 > /sys/kernel/mm/ksm/run
 rm -f $TMP/stop
 turn_knobs &
-churn "anonymous memory" --procs 3 --rounds $(scaled 200)
-churn "shared memory" --procs 3 --rounds $(scaled 150) --shmem --seed 2
+churn "anonymous memory" --procs 3 --rounds $(rounds 200)
+churn "shared memory" --procs 3 --rounds $(rounds 150) --shmem --seed 2
 # All folio sizes up to 16 pages, and huge pages by MADV_COLLAPSE.
 for order in 2 3 4; do
 	set_to madvise $THP/hugepages-$((PAGE_KB << order))kB/enabled
 	set_to advise $THP/hugepages-$((PAGE_KB << order))kB/shmem_enabled
 done
-churn "large folios" --procs 3 --rounds $(scaled 200) --huge --seed 3
-churn "large folios of shared memory" --procs 3 --rounds $(scaled 150) --huge --shmem --seed 4
+churn "large folios" --procs 3 --rounds $(rounds 200) --huge --seed 3
+churn "large folios of shared memory" --procs 3 --rounds $(rounds 150) --huge --shmem --seed 4
 touch $TMP/stop
 wait
 echo 2 > /sys/kernel/mm/ksm/run
@@ -48,6 +48,6 @@ echo 0 > /sys/kernel/mm/ksm/run
 
 no_swap
 zram_on lz4
-churn "zram" --procs 2 --rounds $(scaled 150) --huge --seed 5
+churn "zram" --procs 2 --rounds $(rounds 150) --huge --seed 5
 
 finish

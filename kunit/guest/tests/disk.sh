@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Swap without zswap: a disk, a ram disk, a swapfile on ext4, zram; 4 KiB and
 # 64 KiB folios.
-# guest: timeout=60
+# guest: timeout=60 slow=1
 . /vswap/tests/lib.sh
 
 for device in $DISK /dev/ram2; do

@@ -213,6 +213,11 @@ at_length() {
 	[ -z "$VSWAP_LONG" ] && echo "$2" || echo "$1"
 }
 
+# rounds N: print a number of rounds, scaled, in `test --full`, else half of it
+rounds() {
+	scaled "$(at_length "$1" $(($1 / 2)))"
+}
+
 # --- disks and swap
 
 if [ -b /dev/vda ]; then

@@ -16,7 +16,7 @@ done
 for size in 16 64; do set_to madvise $THP/hugepages-${size}kB/enabled; done
 cgroup churn
 check "zram: parts of large folios" \
-	swapcheck churn --huge --size $(mb 8) --procs 2 --rounds $(scaled 100) --cgroup $CG/churn --seed 7
+	swapcheck churn --huge --size $(mb 8) --procs 2 --rounds $(rounds 100) --cgroup $CG/churn --seed 7
 check "its cgroup goes away" cgroup_gone churn
 
 no_swap

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # The programs that verify memory find a single wrong byte. Otherwise the results of all other tests
 # would mean nothing.
-# guest: timeout=40
+# guest: timeout=40 slow=1
 . /vswap/tests/lib.sh
 
 no_swap

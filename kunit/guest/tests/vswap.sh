@@ -54,7 +54,7 @@ done
 cgroup churn memory.high=$(mb 20)
 for kind in "" "--shmem" "--huge" "--huge --shmem"; do
 	check "everything at random ${kind:-plain}" swapcheck churn --cgroup $CG/churn \
-		--size $(mb 10) --incompressible 0 --procs 3 --rounds $(scaled 150) --seed 7 $kind
+		--size $(mb 10) --incompressible 0 --procs 3 --rounds $(rounds 150) --seed 7 $kind
 done
 check "the cgroup goes away" cgroup_gone churn
 echo 2 > /sys/kernel/mm/ksm/run

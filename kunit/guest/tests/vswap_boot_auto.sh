@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vswap=auto on the command line, another word for on: entries are virtual without a write to sysfs.
-# guest: timeout=30 append=vswap=auto
+# guest: timeout=30 append=vswap=auto slow=1
 . /vswap/tests/lib.sh
 
 check "the guest has vswap=auto" grep -qw vswap=auto /proc/cmdline

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # An unknown word for vswap= is reported in the log, and virtual slots are off, the default.
-# guest: timeout=30 append=vswap=bad
+# guest: timeout=30 append=vswap=bad slow=1
 . /vswap/tests/lib.sh
 
 check "the guest has vswap=bad" grep -qw vswap=bad /proc/cmdline

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vswap=off on the command line: no entry is virtual until a write to sysfs.
-# guest: timeout=30 append=vswap=off
+# guest: timeout=30 append=vswap=off slow=1
 . /vswap/tests/lib.sh
 
 check "the guest has vswap=off" grep -qw vswap=off /proc/cmdline

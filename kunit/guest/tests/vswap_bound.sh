@@ -60,7 +60,7 @@ verified "holes"
 ended "second: every byte is there" second
 unbound "holes"
 cgroup cow
-check "fork" swapcheck cow --size 4M --cgroup $CG/cow
+check "fork" swapcheck cow --size $(mb 4) --cgroup $CG/cow
 check "the cgroup goes away" cgroup_gone cow
 unbound "fork"
 
@@ -94,12 +94,12 @@ unbound "data instead of zeros"
 # Pages that are written again go to the same slot or to zswap, or become zero pages.
 cgroup churn
 all_sizes
-check "written again" swapcheck churn --size 6M --huge --zero 30 --rounds $(scaled 150) \
+check "written again" swapcheck churn --size 6M --huge --zero 30 --rounds $(rounds 150) \
 	--cgroup $CG/churn
 zswap_on lz4
-check "and zswap takes pages" swapcheck churn --size 6M --huge --zero 30 --rounds $(scaled 150) \
+check "and zswap takes pages" swapcheck churn --size 6M --huge --zero 30 --rounds $(rounds 150) \
 	--cgroup $CG/churn
-swapcheck churn --size 6M --huge --zero 30 --rounds $(scaled 150) --cgroup $CG/churn \
+swapcheck churn --size 6M --huge --zero 30 --rounds $(rounds 150) --cgroup $CG/churn \
 	> $TMP/churn 2>&1 &
 pid=$!
 for enabled in 0 1 0 1 0; do
@@ -219,7 +219,7 @@ unbound "two CPUs"
 check "a small device: swapon" straight swap_on /dev/ram2 10240
 all_sizes
 cgroup churn
-check "folios of all sizes" swapcheck churn --size 6M --huge --zero 20 --rounds $(scaled 150) \
+check "folios of all sizes" swapcheck churn --size 6M --huge --zero 20 --rounds $(rounds 150) \
 	--cgroup $CG/churn
 check "the cgroup goes away" cgroup_gone churn
 hold --size 16M --zero 0 --try

@@ -46,7 +46,7 @@ counted "zeros"
 # Each page is shared by a process and its children, which run one after the other.
 cgroup cow
 check "every byte of pages that processes share came back" \
-	swapcheck cow --size 4M --procs 3 --depth 2 --light --incompressible 0 --cgroup $CG/cow
+	swapcheck cow --size $(mb 4) --procs 3 --depth 2 --light --incompressible 0 --cgroup $CG/cow
 counted "shared"
 
 # race WHAT [OPTION]...: threads fault on the same pages while other threads drop, unmap, page out
@@ -55,7 +55,7 @@ race() {
 	what=$1
 	shift
 	check "$what: every byte came back" swapcheck race --size 4M --incompressible 5 --zero 10 \
-		--cgroup $CG/race --rounds "$(scaled 60)" "$@"
+		--cgroup $CG/race --rounds "$(rounds 60)" "$@"
 }
 
 # A fault that finds no memory is tried again, so no process may be killed for it.
@@ -85,7 +85,7 @@ is "no such page stays in the swap cache" "$(cached)" -eq 0
 ended "every byte came back from zram" device
 counted "zram"
 check "every byte came back from zram that processes share" \
-	swapcheck cow --size 4M --procs 3 --depth 2 --light --incompressible 0 --cgroup $CG/cow
+	swapcheck cow --size $(mb 4) --procs 3 --depth 2 --light --incompressible 0 --cgroup $CG/cow
 cgroup race
 race "threads on zram"
 check "its cgroup goes away from zram" cgroup_gone race

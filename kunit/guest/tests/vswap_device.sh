@@ -54,7 +54,7 @@ swap_on /dev/ram2
 zswap_on lz4
 set_to on $VSWAP/enabled
 cgroup reuse memory.zswap.max=64K
-rounds=$(scaled "$(at_length 1000 500)")
+rounds=$(scaled "$(at_length 1000 250)")
 for seed in 1 2; do
 	check "slots are used again while zswap writes back ($seed)" swapcheck churn --procs 6 \
 		--size 4M --zero 60 --incompressible 3 --rounds $rounds --seed $seed \
@@ -337,7 +337,7 @@ if [ -d $INJECT/failslab ]; then
 	cgroup churn
 	inject failslab 10
 	check "large folios that could not be stored" swapcheck churn --make-it-fail --huge \
-		--cgroup $CG/churn --rounds $(scaled 200) --size $(mb 8)
+		--cgroup $CG/churn --rounds $(rounds 200) --size $(mb 8)
 	inject failslab 0
 	is "were split" "$(mthp 64 swpout_fallback)" -gt "$before"
 	check "the cgroup goes away" cgroup_gone churn

@@ -2,7 +2,7 @@
 # Virtual slots: what one cgroup does, and how few device slots it may have, does not decide
 # whether the pages of another can be swapped out. Each test runs a process whose memory
 # compresses well and exceeds memory.max: it must end with every byte, without an OOM kill.
-# guest: timeout=180
+# guest: timeout=180 slow=1
 . /vswap/tests/lib.sh
 
 needs $VSWAP

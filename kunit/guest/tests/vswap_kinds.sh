@@ -12,7 +12,7 @@ loads() {
 	load "$1: anonymous" refault --size $(mb 8)
 	load "$1: shared memory" refault --size $(mb 8) --mem shmem --access write
 	cgroup churn
-	check "$1: slots come and go" swapcheck churn --size $(mb 8) --rounds $(scaled 100) \
+	check "$1: slots come and go" swapcheck churn --size $(mb 8) --rounds $(rounds 100) \
 		--cgroup $CG/churn
 	check "the cgroup goes away" cgroup_gone churn
 	consistent "$1"

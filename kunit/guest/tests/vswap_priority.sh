@@ -2,7 +2,7 @@
 # Virtual slots on two disks: the disk with the higher priority is filled first, and disks of the same
 # priority are used in turn, for a cluster each time. Clusters are bound. On disks that rotate, no
 # cluster is bound, and disks are used in turn for a page each time.
-# guest: timeout=150
+# guest: timeout=150 slow=1
 . /vswap/tests/lib.sh
 
 needs $VSWAP
@@ -97,7 +97,7 @@ one_disk() {
 		--access write
 	load "$label: shared memory" refault --size $(mb 8) --mem shmem --pattern stride
 	cgroup churn
-	check "$label: slots come and go" swapcheck churn --size $(mb 8) --rounds $(scaled 100) \
+	check "$label: slots come and go" swapcheck churn --size $(mb 8) --rounds $(rounds 100) \
 		--cgroup $CG/churn
 	check "$label: the cgroup goes away" cgroup_gone churn
 	hold --zero 0

@@ -2,7 +2,7 @@
 # A cgroup that keeps one slot of each cluster in use, by freeing the other pages of large folios,
 # must not exhaust virtual slots. Pages of order 0 can use all other slots, and tables are charged
 # to the cgroup that needs them.
-# guest: timeout=125
+# guest: timeout=125 slow=1
 . /vswap/tests/lib.sh
 
 needs $VSWAP $THP/hugepages-2048kB/enabled
@@ -10,7 +10,7 @@ needs $VSWAP $THP/hugepages-2048kB/enabled
 # A cluster has as many slots as a huge page has pages.
 CLUSTER=512
 # Enough clusters that 90 % of the slots are more than those of clusters that happen to be empty.
-CLUSTERS=$((SCALE > 1 ? 12 : 64))
+CLUSTERS=$((SCALE > 1 ? 12 : $(at_length 64 32)))
 MAX=$((CLUSTERS * CLUSTER))
 # A single MADV_PAGEOUT, because pages must stay in memory when the limit is reached.
 OUT="--try --light --zero 0 --incompressible 0"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vswap-stat reports the same numbers as the kernel's files: zero pages, pages in zswap and on a
 # device, for the system and for a cgroup.
-# guest: host=1
+# guest: host=1 slow=1
 . /vswap/tests/lib.sh
 
 needs $VSWAP

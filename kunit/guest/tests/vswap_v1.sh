@@ -49,7 +49,7 @@ for layer in off on; do
 	is "$layer: folios came in large" "$(grown large)" -ge $(pages 8 3)
 	for kind in --huge "--huge --shmem"; do
 		check "$layer: everything at random $kind" in_cgroup test swapcheck churn \
-			--size $(mb 10) --procs 3 --rounds $(scaled 100) --seed 13 $kind
+			--size $(mb 10) --procs 3 --rounds $(rounds 100) --seed 13 $kind
 	done
 	if [ -e $ZDEBUG/corrupt_stores ]; then
 		echo 21 > $ZDEBUG/corrupt_stores

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# guest: timeout=80
+# guest: timeout=80 slow=1
 # MADV_WILLNEED for swapped out shared memory in a cgroup at its memory.max. Pages that are read
 # ahead have no mapping. They are dirty, because zswap has dropped its copy. Reclaim must be able to
 # write them again. Otherwise they fill the cgroup, and it is OOM-killed.

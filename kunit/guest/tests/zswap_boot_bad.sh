@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # A compressor that does not exist on the command line: zswap uses the default one.
-# guest: timeout=30 append=zswap.compressor=nonsense
+# guest: timeout=30 append=zswap.compressor=nonsense slow=1
 . /vswap/tests/lib.sh
 
 check "the guest has it" grep -qw zswap.compressor=nonsense /proc/cmdline

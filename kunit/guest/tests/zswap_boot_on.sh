@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # zswap.enabled=1 on the command line: zswap stores pages without a write to sysfs.
-# guest: timeout=30 append=zswap.enabled=1
+# guest: timeout=30 append=zswap.enabled=1 slow=1
 . /vswap/tests/lib.sh
 
 check "the guest has it" grep -qw zswap.enabled=1 /proc/cmdline

@@ -51,7 +51,7 @@ ended "pages stored by the first when it was taken again" third
 # --- the worker stops only when the pool can accept again
 
 zswap_on lzo
-hold_as large --zero 0 --size 32M --incompressible 60
+hold_as large --zero 0 --size 20M --incompressible 80
 before=$(cat $ZDEBUG/pool_total_size)
 # 1 percent of memory is less than zswap has stored, and the accept threshold is half of that.
 set_to 1 $ZSWAP/max_pool_percent
