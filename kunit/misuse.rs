@@ -56,6 +56,7 @@ use crate::{
             IdRefs,
             LeavingFolio,
             NewCharge,
+            PinnedSlots,
             RecordedFolio,
             SwapCharge,
             SwapCounts,
@@ -578,10 +579,16 @@ fn the_number_of_swap_counts_is_not_made_up(counts: CountsFrom) {
 // The slot may be free.
 fn swap_counts_are_raised_for_slots_that_stay() {
     let _ = slot::dup_entries(512); //~ E0308
+    let _ = PinnedSlots { offset: 512, nr: 1 }; //~ E0451
 }
 
 fn a_folio_is_consumed_with_a_swap_count(folio: LeavingFolio<'_>) {
     let _ = swap_cache::consume(folio, true); //~ E0308
+}
+
+// Only `vswap/` splits counts.
+fn swap_counts_are_not_split_elsewhere(counts: SwapCounts) {
+    let _ = counts.by_cluster(); //~ E0624
 }
 
 fn swap_counts_are_dropped_once(counts: SwapCounts, uncharge: &mut Uncharge) {

@@ -900,8 +900,8 @@ impl CountsFrom {
 ///
 /// # Invariants
 ///
-/// While the value is used, C holds a swap count of each slot, or the lock of the folio that the
-/// swap cache has for it. In a test, the test does.
+/// While the value is used, C or a test holds a swap count of each slot, or the lock of its folio in
+/// the swap cache.
 pub(crate) struct PinnedSlots {
     offset: usize,
     nr: u32,
@@ -912,8 +912,8 @@ impl PinnedSlots {
     ///
     /// # Safety
     ///
-    /// The caller owns one swap count of each of `nr` slots from `offset` on while the value is
-    /// used. Or only the caller uses the slots, and they have a folio.
+    /// While the value is used, the caller owns one swap count of each of `nr` slots from `offset`
+    /// on. Or only the caller uses the slots, and they have a folio.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) unsafe fn make_up(offset: usize, nr: u32) -> Self {
         // INVARIANT: As required of the caller, a swap count or a folio pins each slot.
@@ -940,8 +940,11 @@ impl FromC<c_ulong> for PinnedFrom {
     /// # Safety
     ///
     /// The range of slots begins at this offset, and the caller passes its number of slots. While
-    /// the value is used, the caller holds a swap count of each slot, or the lock of the folio that
-    /// the swap cache has for it.
+    /// the value is used, the caller holds a swap count of each slot. Or it holds the lock of the
+    /// folio that the swap cache has for the slot.
+    ///
+    /// A corrupt PTE may name another slot. Its count is then refused, or raised in vain: no memory
+    /// error follows.
     #[inline]
     unsafe fn from_c(offset: c_ulong) -> Self {
         // INVARIANT: As required of the caller, a swap count or a locked folio pins each slot.
@@ -953,20 +956,20 @@ impl PinnedFrom {
     /// Returns the slots of the range.
     #[inline]
     pub(crate) fn of(self, CountsNr(nr): CountsNr) -> PinnedSlots {
-        // INVARIANT: By the invariants of `PinnedFrom` and `CountsNr`, which are consumed, those of
-        // `PinnedSlots` hold for `nr` slots from this one on.
+        // INVARIANT: Those of `PinnedFrom` and `CountsNr`, which are consumed, are those of
+        // `PinnedSlots` for `nr` slots from this one on.
         PinnedSlots { offset: self.0, nr }
     }
 }
 
-/// The charge as swap of slots that have neither the zero flag nor device slots: they get them
-/// next, or have just lost them. A slot that has one of them owns its charge. Dropping the value
-/// passes the charge to the slots. If they have neither, that leaks the charge.
+/// The charge as swap of slots that have neither the zero flag nor device slots. They get one of
+/// these next, or have just lost it. A slot that has one owns its charge. Dropping the value passes
+/// the charge to the slots. If they have neither, that leaks the charge.
 ///
 /// # Invariants
 ///
-/// `nr` slots are charged as swap to the cgroup with `id`, unless the id is 0. No other value owns
-/// this charge, and no slot does while the value is used.
+/// `nr` slots are charged as swap to the cgroup with `id`, unless the id is 0. While the value is
+/// used, no other value and no slot owns this charge.
 #[must_use]
 pub(crate) struct SwapCharge {
     id: u16,

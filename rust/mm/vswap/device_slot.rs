@@ -23,7 +23,7 @@
 //! 4. Write the backing words, under the lock of the virtual cluster.
 //!
 //! If it is known at the allocation of virtual slots that zswap will not take the folio
-//! (`alloc_on_device()`), they are charged as swap before. In a bound cluster, the allocation takes
+//! (`alloc_on_device()`), they are charged as swap then. In a bound cluster, the allocation takes
 //! the device slots into use, and no step is left. In another cluster, it reserves the backing
 //! words if there is a backing table. A folio that is written again keeps its device slots if they
 //! are one run.
@@ -160,8 +160,8 @@ impl SlotReservation {
     }
 
     /// Replaces the zswap entry of the folio's only slot by the reserved device slot, and frees
-    /// the entry. If no zswap entry backs the slot, or if another cgroup has the slot since it was
-    /// charged, warns, undoes the reservation and returns `EINVAL`.
+    /// the entry. Warns, undoes the reservation and returns `EINVAL` if no zswap entry backs the
+    /// slot. Does the same if the charge is that of another cgroup.
     pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
         let mut target = self.target(folio)?;
         let slots = self.slots.take().ok_or(EINVAL)?;

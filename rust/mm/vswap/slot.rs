@@ -269,7 +269,8 @@ fn alloc<'a>(
     let (nr, id) = (folio.nr_pages(), recorded.id());
     let to_device = charge.is_some();
     let charge = charge.map(|charge| charge.of(&recorded));
-    let charged = if to_device { nr } else { 0 };
+    // `FreedIds` takes over the charge.
+    let charged = charge.as_ref().map_or(0, SwapCharge::nr);
     let refuse = |recorded: RecordedFolio<'a>| {
         let (folio, ids) = recorded.into_parts();
         FreedIds::new(ids, charged, ZswapCharge::NONE, KEY).put();

@@ -138,9 +138,9 @@ impl LockedSlots<'_> {
     }
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
-    /// way of `freed`. Returns the zswap charge, which the caller uncharges. If no zswap entry
-    /// backs the slot, if the folio is large, or if `charge` is that of another cgroup, returns the
-    /// device slot as `Err`.
+    /// way of `freed`. Returns the zswap charge, which the caller uncharges. Returns the device slot
+    /// as `Err` if no zswap entry backs the slot, or if the folio is large. Does the same if `charge`
+    /// is that of another cgroup.
     #[inline]
     pub(crate) fn exchange(
         &mut self,
@@ -149,7 +149,7 @@ impl LockedSlots<'_> {
         freed: &mut FreeBatch,
         _key: BackKey,
     ) -> Result<ZswapCharge, DeviceSlots> {
-        // The slot may have been freed and allocated again since it was charged.
+        // The reservation does not borrow the folio, so nothing says that these are its slots.
         if charge.id() != self.id() {
             return Err(slots);
         }
