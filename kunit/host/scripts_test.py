@@ -24,7 +24,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (apply, arch, bench, benchreport, benchsuites, boot, build,  # noqa: E402
+from vswaplib import (apply, arch, benchreport, benchsuites, boot, build,  # noqa: E402
                       common, diagnostics, disasm, guest, guesttests, initramfs, lint, manifest,
                       matrix, selftests, series, setup, testrun, tree, unsafety)
 
@@ -894,11 +894,9 @@ class Series(Toy):
         self.write("checkout/patches/0001-hook.patch", self.MAIL + self.PATCH)
         self.write("checkout/patches/cover-letter.txt", self.COVER)
         self.complain("")
-        for name, value in (("COVER", self.checkout / "patches/cover-letter.txt"),
-                            ("FIGURES", self.top / "bench")):
-            patcher = mock.patch.object(series, name, value)
-            patcher.start()
-            self.addCleanup(patcher.stop)
+        patcher = mock.patch.object(series, "COVER", self.checkout / "patches/cover-letter.txt")
+        patcher.start()
+        self.addCleanup(patcher.stop)
 
     def write(self, name, text):
         path = self.top / name
@@ -911,7 +909,7 @@ class Series(Toy):
         self.write("linux/scripts/checkpatch.pl", f"print \"{text}\"; exit {code};")
 
     def entry(self, name):
-        return series.read_patch(self.checkout / "patches" / name, ["mm/vswap.c"])
+        return series.read_patch(self.checkout / "patches" / name)
 
     def test_each_file_is_in_one_place(self):
         self.assertEqual(series.placement_problems(), [])
@@ -943,7 +941,6 @@ class Series(Toy):
         self.assertEqual((patch.author, patch.address, patch.date, patch.subject, patch.body),
                          ("A U", "a@u.example", "Thu, 01 Jan 2026 10:00:00 +0000",
                           "mm: a hook that is long", "Because."))
-        self.assertEqual(patch.diff, " m | 1 +\n\n" + self.PATCH)
         self.write("checkout/patches/0001-hook.patch", re.sub("Date.*\n", "", self.MAIL))
         self.assertEqual(self.entry("0001-hook.patch").date, series.BASE_DATE)
         for line in ("From: A.*\n", "Subject.*\n.*\n", "---\n"):
@@ -963,12 +960,12 @@ class Series(Toy):
     def test_the_mails(self):
         with mock.patch.object(series, "replay", wraps=series.replay) as replay:
             files, problems = series.make(self.top / "work")
-        self.assertEqual([call.args[3] for call in replay.call_args_list], [files[1:]])
+        self.assertEqual([call.args[2] for call in replay.call_args_list], [files[1:]])
         self.assertEqual(([path.name for path in files], problems),
                          (["0000-cover-letter.patch", "0001-mm-a-hook-that-is-long.patch"], []))
         cover, mail = (path.read_text() for path in files)
         for words in ("[RFC PATCH 0/1] mm: vswap: a layer\n", "RFC, against Linux 7.3.4.\n",
-                      "Text.\nMore.", "Figures: none were measured", "base-commit: ",
+                      "Text.\nMore.", "base-commit: ",
                       " mm/swap.h | 1 +\n 1 file changed", "\nBase: a source tree of "):
             self.assertIn(words, cover)
         self.assertNotIn("***", cover)
@@ -1073,13 +1070,15 @@ class Series(Toy):
         repo.commit("change")
         repo.git("format-patch", "-q", "-o", str(self.top / "mails"), base)
         mail, = (self.top / "mails").iterdir()
-        series.replay(self.top / "good", repo, base, [mail])
+        series.replay(repo, base, [mail])
+        repo.git("checkout", "-q", "series")
         mail.write_text(mail.read_text().replace("+2", "+3"))
         with self.assertRaisesRegex(common.Failure, "git am does not make the tree"):
-            series.replay(self.top / "bad", repo, base, [mail])
+            series.replay(repo, base, [mail])
+        repo.git("checkout", "-q", "series")
         mail.write_text(mail.read_text().replace("-1\n", "-9\n"))
         with self.assertRaisesRegex(common.Failure, "failed"):
-            series.replay(self.top / "worse", repo, base, [mail])
+            series.replay(repo, base, [mail])
 
     def test_what_checkpatch_says(self):
         path = self.write("a.c", "+source \"x\"\n+int a;\n")
@@ -1168,86 +1167,6 @@ class Series(Toy):
             self.write(f"checkout/{path}", text)
             self.assertEqual(series.fingerprint() != before, differs)
             before = series.fingerprint()
-
-
-class Figures(Toy):
-    """The cover letter quotes what bench measured on exactly this code, and nothing else."""
-
-    def setUp(self):
-        super().setUp()
-        patcher = mock.patch.object(series, "FIGURES", self.top / "bench")
-        patcher.start()
-        self.addCleanup(patcher.stop)
-
-    def bench(self, **options):
-        """Writes the result of a run of bench, with one row."""
-        args = argparse.Namespace(**{"suite": "core", "quick": False, "only": "*", **options})
-        with mock.patch.object(bench, "_config_difference", return_value={}):
-            about = bench._about(args, ["base", "vswap"])
-        samples = benchreport.Samples()
-        one, two = [{"ns_per_page": 200}], [{"ns_per_page": 210}]
-        samples.rows = {"icount": {
-            ("disk/4K/seq", "free"): {"base": one, "vswap": two},
-            # These have no ratio.
-            ("disk/4K/seq", "none"): {"base": [{"ns_per_page": 0}], "vswap": two},
-            ("disk/4K/seq", "base"): {"base": one}, ("disk/4K/seq", "vswap"): {"vswap": two}},
-            "wall": {("zswap/4K/seq", "fork"): {
-                "um-base": [{"ns_per_page": 100}], "um": [{"ns_per_page": 90}]}}}
-        folder = self.top / "bench" / "core-20260101-000000"
-        folder.mkdir(parents=True)
-        benchreport.write_json(folder / "core.json", samples, about)
-
-    def test_of_this_tree_are_quoted(self):
-        self.bench()
-        head = ["n", "base", "vswap", "ratio"]
-        lines = [line.split() for line in series.figures().splitlines()]
-        self.assertEqual([line if line[:1] != ["Medians,"] else line[1:4] for line in lines], [
-            ["instructions", "per", "page"], [], head,
-            ["disk/4K/seq", "free", "1", "200", "210", "1.050"], [], ["ns", "per", "page"], [],
-            head, ["zswap/4K/seq", "fork", "1", "100", "90", "0.900"]])
-        # This is how a table in the documentation says what its figures are of.
-        self.assertRegex(series.fingerprint(), "^[0-9a-f]{16}$")
-
-    def test_documentation_does_not_outdate_them(self):
-        self.bench()
-        (self.checkout / "Documentation").mkdir()
-        (self.checkout / "Documentation/figures.rst").write_text("1.050\n")
-        self.assertTrue(series.measured())
-
-    def test_of_other_code_are_not_quoted(self):
-        self.bench()
-        (self.checkout / "mm/vswap.c").write_text("newer\n")
-        self.assertIsNone(series.measured())
-
-    def test_the_latest_are_quoted(self):
-        self.bench()
-        first, = (self.top / "bench").iterdir()
-        for name in ("core-20251231-000000", "core-20260102-000000"):
-            path = shutil.copytree(first, self.top / "bench" / name) / "core.json"
-            found = json.loads(path.read_text())
-            path.write_text(json.dumps({**found, "about": {**found["about"], "name": name}}))
-        self.assertEqual(series.measured()["about"].get("name"), "core-20260102-000000")
-
-    def test_results_that_cannot_be_read(self):
-        self.bench()
-        path, = (self.top / "bench").glob("*/core.json")
-        for text in ("{", "{}", "[]"):
-            path.write_text(text)
-            with self.assertRaisesRegex(common.Failure, "core.json cannot be read"):
-                series.measured()
-
-    def test_results_without_a_ratio(self):
-        with mock.patch.object(series, "measured", return_value={"rows": []}):
-            self.assertEqual(series.figures(),
-                             "Figures: none were measured on exactly this tree.")
-
-    def test_of_a_part_are_not_quoted(self):
-        self.bench(only="disk*")
-        self.assertIsNone(series.measured())
-
-    def test_quick_ones_are_not_quoted(self):
-        self.bench(quick=True)
-        self.assertIsNone(series.measured())
 
 
 class Tables(unittest.TestCase):

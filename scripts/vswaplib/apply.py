@@ -144,7 +144,7 @@ def main(args):
     version = setup.version_of(place)
     check_free(place)
     if is_top_of_repository(place):
-        patches = [series.read_patch(path, places) for path, places in tree.series()]
+        patches = [series.read_patch(path) for path, _ in tree.series()]
         commits = apply_to_git(place, patches)
         say(f"{place} (Linux {version}) has {len(commits)} commits more, up to {commits[-1][:12]}; "
             f"to go back: git -C {place} reset --keep {commits[0][:12]}^")

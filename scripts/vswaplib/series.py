@@ -15,7 +15,6 @@ import collections
 import email
 import email.policy
 import hashlib
-import json
 import os
 import pathlib
 import re
@@ -23,16 +22,9 @@ import shutil
 import tempfile
 import textwrap
 
-from . import common, setup, tree
-from .benchsuites import NATIVE
-from .common import CACHE, ROOT, die, run, say
+from . import setup, tree
+from .common import ROOT, die, run, say
 
-# Results of `bench` (benchreport.write_json). Figures are quoted only if "tree" in "about" says
-# that they are of exactly this text: fingerprint().
-FIGURES = CACHE / "bench"
-UNITS = {"icount": "instructions per page (QEMU, deterministic clock)",
-         "wall": "ns per page (User Mode Linux)"}
-NO_FIGURES = "Figures: none were measured on exactly this tree."
 COVER = ROOT / "patches" / "cover-letter.txt"
 BASE_DATE = "2026-01-01T00:00:00+00:00"
 BASE_AUTHOR = ("rust-vswap", "rust-vswap@localhost")
@@ -61,7 +53,7 @@ MISTAKEN = {
     ("PARENTHESIS_ALIGNMENT", r'\+?\tTP_PROTO\('): "that is how TRACE_EVENT() is written",
 }
 
-Patch = collections.namedtuple("Patch", "path places author address date subject body diff")
+Patch = collections.namedtuple("Patch", "path author address date subject body")
 
 
 def fingerprint():
@@ -102,21 +94,17 @@ def placement_problems():
     return problems
 
 
-def read_patch(path, places):
+def read_patch(path):
     """Reads a patch of patches/, which is a mail as git format-patch writes it."""
-    text = path.read_text()
-    # The first line is git's own envelope, which is not a mail header.
-    text = re.sub(r"\AFrom [0-9a-f]{40} .*\n", "", text)
-    mail = email.message_from_string(text, policy=email.policy.default)
-    message, found, diff = mail.get_payload().partition("\n---\n")
+    mail = email.message_from_string(path.read_text(), policy=email.policy.default)
+    message, found, _ = mail.get_payload().partition("\n---\n")
     subject = re.sub(r"^\[[^]]*\]\s*", "", " ".join(str(mail["subject"] or "").split()))
     if not found or not subject or not mail["from"]:
         die(f"patches/{path.name} is not a patch mail",
             "it needs From:, Subject:, a message, a line '---' and the diff; "
             "git format-patch writes that")
     author, address = email.utils.parseaddr(" ".join(str(mail["from"]).split()))
-    return Patch(path, places, author, address, str(mail["date"] or BASE_DATE), subject,
-                 message.strip(), diff)
+    return Patch(path, author, address, str(mail["date"] or BASE_DATE), subject, message.strip())
 
 
 def read_cover():
@@ -204,46 +192,6 @@ def commit_patch(repo, patch, files):
 
 # --- the cover letter --------------------------------------------------------
 
-def existing_files(repo, base):
-    """Returns how many lines of each existing file the series changes."""
-    return "Changes of existing files:\n\n " + repo.git(
-        "diff", f"--stat={WIDTH}", "--diff-filter=M", base, "HEAD")
-
-
-def measured():
-    """Returns the latest full results of bench for exactly this tree, or None."""
-    wanted = fingerprint()
-    for path in sorted(FIGURES.glob("core-*/core.json"), reverse=True):
-        try:
-            found = json.loads(path.read_text())
-            about = found["about"]
-            if about.get("tree") == wanted and about.get("only") == "*" and not about["quick"]:
-                return found
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            die(f"{path} cannot be read: {error}", "remove it, or run scripts/vswap bench again")
-    return None
-
-
-def figures():
-    """Returns a text with medians and ratios that bench measured, or that there are none."""
-    found = measured()
-    if not found:
-        return NO_FIGURES
-    lines = []
-    for clock, unit in UNITS.items():
-        rows = []
-        for row in found["rows"]:
-            base, ours = (row["variants"].get(name) or row["variants"].get(NATIVE[name])
-                          for name in ("base", "vswap"))
-            if row["clock"] == clock and base and ours and base["median"]:
-                rows.append((f"{row['tag']} {row['row']}", ours["n"], f"{base['median']:.0f}",
-                             f"{ours['median']:.0f}", f"{ours['median'] / base['median']:.3f}"))
-        if rows:
-            lines += ["", f"Medians, {unit}; base is the tree without the series:", "",
-                      common.table(("", "n", "base", "vswap", "ratio"), rows)]
-    return "\n".join(lines[1:]) or NO_FIGURES
-
-
 def base_note(repo, base):
     """Describes the base, so that a reader can check it and is not misled."""
     source = tree.pristine()
@@ -261,8 +209,9 @@ def base_note(repo, base):
 
 def cover_text(repo, base, prose):
     version, note = base_note(repo, base)
-    return "\n\n".join([f"RFC, against Linux {version}.", prose, figures(),
-                        existing_files(repo, base), note])
+    changed = repo.git("diff", f"--stat={WIDTH}", "--diff-filter=M", base, "HEAD")
+    return "\n\n".join([f"RFC, against Linux {version}.", prose,
+                        f"Changes of existing files:\n\n {changed}", note])
 
 
 # --- judging -----------------------------------------------------------------
@@ -287,15 +236,12 @@ def checkpatch(path, source, *options):
     return complaints
 
 
-def replay(folder, repo, base, files):
+def replay(repo, base, files):
     """Checks that applying the mails gives the tree that they were written from."""
-    copy = folder / "replay"
-    run(["git", "clone", "-q", "--no-hardlinks", repo.path, copy])
-    again = Repository.__new__(Repository)
-    again.path = copy
-    again.git("checkout", "-q", "-B", "replay", base)
-    again.git("am", "-q", *(str(path) for path in files))
-    if again.git("rev-parse", "HEAD^{tree}") != repo.git("rev-parse", "HEAD^{tree}"):
+    wanted = repo.git("rev-parse", "HEAD^{tree}")
+    repo.git("checkout", "-q", "-B", "replay", base)
+    repo.git("am", "-q", *map(str, files))
+    if repo.git("rev-parse", "HEAD^{tree}") != wanted:
         die("git am does not make the tree that the series was written from",
             "a file with unusual bytes? see git diff in a repository of both")
 
@@ -305,7 +251,7 @@ def make(folder):
     problems = placement_problems()
     if problems:
         return [], problems
-    patches = [read_patch(path, places) for path, places in tree.series()]
+    patches = [read_patch(path) for path, _ in tree.series()]
     if not patches:
         die("patches/series names no patch", "there is nothing to send yet")
     subject, prose = read_cover()
@@ -327,7 +273,7 @@ def make(folder):
     for path in files[1:]:
         problems += checkpatch(path, tree.pristine(),
                                *(["--ignore=FILE_PATH_CHANGES"] if given else []))
-    replay(folder, repo, base, files[1:])
+    replay(repo, base, files[1:])
     return files, problems
 
 
