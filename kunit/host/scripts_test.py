@@ -1291,7 +1291,7 @@ class Matrix(Toy):
         self.patch(matrix, "inputs", mock.Mock(side_effect=inputs))
         self.compiled = mock.Mock(return_value=(list(result[0]), result[1]), side_effect=error)
         self.patch(matrix, "run_compile", self.compiled)
-        return matrix.run_cell(self.CELL, matrix.remembered("passed.json"))
+        return matrix.run_cell(self.CELL, common.remembered(matrix.home() / "passed.json"))
 
     def test_what_passed_is_not_compiled_again(self):
         self.assertEqual(self.run_cell("a", "a"), ("note", []))
@@ -1617,11 +1617,11 @@ class Cells(Toy):
                                                   check=False))
 
     def test_what_is_remembered(self):
-        self.assertEqual(matrix.remembered("a.json"), {})
+        self.assertEqual(common.remembered(matrix.home() / "a.json"), {})
         matrix.remember("a.json", {"b": 1})
-        self.assertEqual(matrix.remembered("a.json"), {"b": 1})
+        self.assertEqual(common.remembered(matrix.home() / "a.json"), {"b": 1})
         (matrix.home() / "a.json").write_text("{")
-        self.assertEqual(matrix.remembered("a.json"), {})
+        self.assertEqual(common.remembered(matrix.home() / "a.json"), {})
 
     def test_a_copied_build_folder(self):
         seed, target = self.top / "build/seed", self.top / "build/target"

@@ -7,7 +7,6 @@ say what was measured, and how often.
 """
 
 import fnmatch
-import hashlib
 import os
 import pathlib
 import sys
@@ -61,7 +60,7 @@ def _boot(group, variant, quick, run=0):
 
 
 def _image_hash(name):
-    return hashlib.sha256(build.image(name).read_bytes()).hexdigest()
+    return common.digest(build.image(name).read_bytes())
 
 
 def _variant_on(group, variant):

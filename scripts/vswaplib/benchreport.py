@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """From samples to what people read: tables, JSON and the plot."""
 
-import hashlib
 import json
 import math
 import re
@@ -301,7 +300,7 @@ BORDER = re.compile(r"^=+( +=+)+$")
 
 def digest(table):
     """Returns a hash of the words of a table, which does not depend on blanks."""
-    return hashlib.sha256(" ".join(table.split()).encode()).hexdigest()[:8]
+    return common.digest(" ".join(table.split()))[:8]
 
 
 def measured(tree, runs, how, table):

@@ -3,6 +3,8 @@
 
 import contextlib
 import fcntl
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -240,6 +242,25 @@ def write_if_changed(path, data):
         temp.unlink(missing_ok=True)
         raise
     return True
+
+
+def remembered(path):
+    """Returns the content of a JSON file that an earlier run wrote; {} if there is none."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def digest(*parts):
+    """Returns a hash of texts, bytes and files. That of a file includes its place."""
+    found = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, pathlib.Path):
+            found.update(f"{os.path.relpath(part, ROOT)}\n".encode())
+            part = part.read_bytes()
+        found.update(part if isinstance(part, bytes) else part.encode())
+    return found.hexdigest()
 
 
 def _lock(handle, name):

@@ -5,14 +5,13 @@ It has no device nodes, which would need root: the kernel's own initramfs has /d
 mounts a devtmpfs.
 """
 
-import hashlib
 import os
 import shutil
 import threading
 
 from . import arch as archs
 from . import setup
-from .common import CACHE, ROOT, die, run
+from .common import CACHE, ROOT, die, digest, run
 
 GUEST = ROOT / "kunit" / "guest"
 PAGE = 4096     # default of PAGE in guestlib.h
@@ -36,12 +35,9 @@ def workloads(arch=archs.X86_64, page_size=PAGE):
     """Compiles kunit/guest/*.c and files of the architecture, each into a static program of the
     same name. Files without a main() are linked with all others."""
     sources = sorted([*GUEST.glob("*.c"), *(GUEST / arch.name).glob("*.c")])
-    headers = sorted(GUEST.glob("*.h"))
     flags = compiler(arch, page_size)
-    stamp = hashlib.sha256(" ".join(flags).encode())
-    for path in sources + headers:
-        stamp.update(path.name.encode() + path.read_bytes())
-    folder = CACHE / "guest" / stamp.hexdigest()[:16]
+    stamp = digest(" ".join(flags), *sources, *sorted(GUEST.glob("*.h")))
+    folder = CACHE / "guest" / stamp[:16]
     common_files = [path for path in sources if " main(" not in path.read_text()]
     programs = {}
     for path in sources:

@@ -18,7 +18,6 @@ To be fast enough on two cores:
 import collections
 import dataclasses
 import functools
-import hashlib
 import json
 import pathlib
 import re
@@ -182,8 +181,7 @@ def goals(cell, srctree, config):
     wanted = ["mm/"]
     if ours_on(config) and (srctree / "rust" / "mm" / "Makefile").exists():
         wanted.append("rust/mm/")
-    entries = tree.series()
-    for patch, _ in entries if cell.patches is None else entries[:cell.patches]:
+    for patch, _ in tree.series()[:cell.patches]:
         for name in tree.files_of(patch):
             path = pathlib.PurePath(name)
             if path.suffix != ".c" or path.parts[0] in ("mm", "rust", "tools", "samples"):
@@ -195,23 +193,17 @@ def goals(cell, srctree, config):
 
 def inputs(cell):
     """Returns a hash of all inputs of a cell's verdict."""
-    digest = hashlib.sha256()
-    source_tree = tree.pristine()
-    digest.update(f"{source_tree} {(source_tree / 'Makefile').stat().st_mtime_ns}".encode())
-    entries = tree.series()
-    if cell.patches:
-        entries = entries[:cell.patches]
+    makefile = tree.pristine() / "Makefile"
+    entries = tree.series()[:cell.patches]
     places = [place for _, paths in entries for place in paths]
     ours = [name for name in tree.overlay_files()
             if not name.startswith("Documentation/")
             and (not cell.patches or tree.belongs(name, places))]
     judge = [pathlib.Path(__file__).with_name(f"{name}.py")
              for name in ("matrix", "build", "diagnostics", "disasm")]
-    for path in [*(patch for patch, _ in entries), *(ROOT / name for name in ours),
-                 *build.fragments(cell.fragments), *judge]:
-        digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    digest.update(repr((cell, toolchain(cell), tool_versions())).encode())
-    return digest.hexdigest()
+    told = repr((cell, toolchain(cell), tool_versions(), makefile, makefile.stat().st_mtime_ns))
+    return common.digest(told, *(patch for patch, _ in entries), *(ROOT / name for name in ours),
+                         *build.fragments(cell.fragments), *judge)
 
 
 @functools.cache
@@ -220,13 +212,6 @@ def tool_versions():
              common.TOOLS / "bin" / "bindgen", "sparse")
     return tuple(run([tool, "--version"], env=setup.tool_env(), check=False).text.partition("\n")[0]
                  for tool in tools)
-
-
-def remembered(name):
-    try:
-        return json.loads((home() / name).read_text())
-    except (OSError, ValueError):
-        return {}
 
 
 def remember(name, value):
@@ -322,11 +307,10 @@ def base_said(cell, steps):
     """Returns messages of the pristine tree in the same cell at these steps: {step: Counter}."""
     builddir = home() / f"base-{cell.arch}-{cell.cc}"
     srctree = tree.pristine()
-    memory = remembered("base-said.json")
-    texts = [path.read_text() for path in build.fragments(cell.fragments)]
-    key = hashlib.sha256(repr((str(srctree), cell.arch, cell.cc, cell.lines, cell.kind,
-                               tool_versions(), texts)).encode())
-    known = memory.setdefault(key.hexdigest(), {})
+    memory = common.remembered(home() / "base-said.json")
+    key = common.digest(repr((srctree, cell.arch, cell.cc, cell.lines, cell.kind,
+                              tool_versions())), *build.fragments(cell.fragments))
+    known = memory.setdefault(key, {})
     unknown = [step for step in steps if step not in known]
     if unknown:
         configure(cell, builddir, srctree, pristine=True)
@@ -428,6 +412,6 @@ def judged(cells):
     if any(cell.name == "arm64-gcc" for cell in cells):
         setup.install(["gcc-aarch64-linux-gnu"])
     with common.locked("matrix"):
-        memory = remembered("passed.json")
+        memory = common.remembered(home() / "passed.json")
         for cell in cells:
             yield cell, *run_cell(cell, memory)

@@ -9,8 +9,6 @@ tests have no reference: base cannot run them.
 
 import collections
 import dataclasses
-import hashlib
-import json
 import os
 import re
 import shutil
@@ -180,9 +178,8 @@ PRELOADED = common.ROOT / "kunit/guest/selftests/patient.c"
 def programs():
     """Builds all selftests of the table once. Returns {file name: path}."""
     wanted = sorted({(test.source, test.program) for test in TESTS} | {("zram", "zram_lib.sh")})
-    stamp = hashlib.sha256(json.dumps([wanted, COPIED, PRELOADED.read_text()]).encode())
-    stamp = stamp.hexdigest()[:12]
-    folder = tree.home() / f"selftests-{stamp}"
+    stamp = common.digest(repr([wanted, COPIED]), PRELOADED)
+    folder = tree.home() / f"selftests-{stamp[:12]}"
     with common.locked("selftests"):
         if not folder.exists():
             with step("building the kernel's selftests that concern swap"):

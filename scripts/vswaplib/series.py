@@ -14,7 +14,6 @@ from the patches.
 import collections
 import email
 import email.policy
-import hashlib
 import os
 import pathlib
 import re
@@ -22,7 +21,7 @@ import shutil
 import tempfile
 import textwrap
 
-from . import setup, tree
+from . import common, setup, tree
 from .common import ROOT, die, run, say
 
 COVER = ROOT / "patches" / "cover-letter.txt"
@@ -59,13 +58,9 @@ Patch = collections.namedtuple("Patch", "path author address date subject body")
 def fingerprint():
     """Returns a hash of our code: patches, their order and the overlay without the documentation,
     which contains figures."""
-    digest = hashlib.sha256()
-    for patch, places in tree.series():
-        digest.update(f"{patch.name} {' '.join(places)}\n".encode() + patch.read_bytes())
-    for name in tree.overlay_files():
-        if not name.startswith("Documentation/"):
-            digest.update(f"{name}\n".encode() + (ROOT / name).read_bytes())
-    return digest.hexdigest()[:16]
+    patches = [part for patch, places in tree.series() for part in (" ".join(places), patch)]
+    return common.digest(*patches, *(ROOT / name for name in tree.overlay_files()
+                                     if not name.startswith("Documentation/")))[:16]
 
 
 # --- reading patches/ --------------------------------------------------------

@@ -6,7 +6,6 @@ second. Every other verb calls ensure().
 """
 
 import contextlib
-import hashlib
 import os
 import pathlib
 import platform
@@ -53,7 +52,7 @@ def cargo_env(what):
     """Returns cargo's environment: builds go outside of the checkout, and the user's settings are
     ignored. Each checkout has its own folder, because cargo would take builds of another checkout
     for its own and up to date."""
-    checkout = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
+    checkout = common.digest(str(ROOT))[:8]
     return {**tool_env(), "CARGO": rust_tool("cargo"),
             "CARGO_TARGET_DIR": str(CACHE / "cargo" / checkout / what),
             "CARGO_TERM_COLOR": "never"}
@@ -309,7 +308,7 @@ def kernel_home():
     if given:
         tree = pathlib.Path(given)
         version = check_tree(tree)
-        tag = hashlib.sha256(str(tree).encode()).hexdigest()[:8]
+        tag = common.digest(str(tree))[:8]
         return CACHE / "kernel" / f"{version}-{tag}", tree
     homes = [path.parent for path in (CACHE / "kernel").glob("*/linux/.vswap-complete")]
     homes = [home.parent for home in homes if "-" not in home.parent.name]
@@ -344,12 +343,9 @@ def fetch_debian():
 
 def kernel_code():
     """Returns a hash of the files of this checkout that kernels are built from."""
-    digest = hashlib.sha256()
-    for top in ("include", "kunit/configs", "mm", "patches", "rust", "tools"):
-        for path in sorted((ROOT / top).rglob("*")):
-            if path.is_file():
-                digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
+    tops = ("include", "kunit/configs", "mm", "patches", "rust", "tools")
+    paths = [path for top in tops for path in sorted((ROOT / top).rglob("*"))]
+    return common.digest(*filter(pathlib.Path.is_file, paths))
 
 
 _done = False

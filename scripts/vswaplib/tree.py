@@ -164,17 +164,13 @@ def assemble(dest, count=None):
     dest = pathlib.Path(dest)
     state_file = dest.with_name(dest.name + ".state.json")
     origin = {"source": str(source), "version": setup.check_tree(source)}
-    try:
-        state = json.loads(state_file.read_text())
-    except (OSError, ValueError):
-        state = {}
+    state = common.remembered(state_file)
     with common.locked("tree"):
         if not dest.exists() or state.get("origin") != origin:
             with step(f"making the tree {dest.name} from Linux {origin['version']}"):
                 copy_tree(source, dest)
             state = {"origin": origin, "files": []}
-        entries = series()
-        listed = entries if count is None else entries[:count]
+        listed = series()[:count]
         wanted = patched(listed, source, origin["version"])
         for name, data in overlay(None if count is None else listed).items():
             if (source / name).exists():
