@@ -2040,8 +2040,7 @@ class Guests(unittest.TestCase):
         others = []
 
         def other():
-            with subprocess.Popen(["sleep", "20"], stdin=subprocess.DEVNULL,
-                                  start_new_session=True) as child:
+            with common.started(["sleep", "20"], stdin=subprocess.DEVNULL) as child:
                 others.append(child)
                 child.wait()
 
@@ -2060,7 +2059,7 @@ class Guests(unittest.TestCase):
         begun, may_end = threading.Event(), threading.Event()
 
         def build():
-            with subprocess.Popen(["sleep", "20"], start_new_session=True) as child:
+            with common.started(["sleep", "20"]) as child:
                 begun.set()
                 may_end.wait(20)
                 self.assertIsNone(child.poll())

@@ -517,38 +517,13 @@ class Ends(unittest.TestCase):
     def test_what_qemu_says_at_its_end_hides_no_output(self):
         self.assertEqual(self.streams("echo a > {0}; echo odd >&2; exit 1")[0], "a\n")
 
-    def test_what_comes_while_it_is_read(self):
-        class Growing(type(pathlib.Path())):
-            """A file that grows once, after it was read and before it is closed."""
-            more = ["ok 2 - b\n"]
-
-            @contextlib.contextmanager
-            def open(self, *args, **kwargs):
-                with super().open(*args, **kwargs) as stream:
-                    yield stream
-                while self.more:
-                    with open(self, "a") as out:
-                        out.write(self.more.pop())
-        with tempfile.TemporaryDirectory() as folder:
-            path = Growing(folder, "out")
-            pathlib.Path(path).write_text("ok 1 - a\n")
-            follower = guest._Follower(path)
-            self.assertEqual([follower.poll(), follower.poll()], ["ok 1 - a\n", "ok 2 - b\n"])
-
     def test_what_was_read_is_not_read_again(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "out"
-            follower = guest._Follower(path)
-            self.assertEqual(follower.poll(), "")
-            pieces = ("ok 1 - größer als ½\r\n", "ok 2 - a\r\n", "", "ok 3")
-            with path.open("wb", buffering=0) as out:
-                for piece in pieces:
-                    out.write(piece.encode())
-                    self.assertEqual(follower.poll(), piece.replace("\r", ""))
-                # A kernel that fails may write anything.
-                out.write(b"\xff")
-                self.assertEqual(follower.poll(), "\ufffd")
-        self.assertEqual(follower.text, "".join(pieces).replace("\r", "") + "\ufffd")
+        """A kernel that fails may write anything."""
+        pieces = (r"ok 1 - größer als ½\r\n", r"ok 2 - a\r\n", "ok 3", r"\377")
+        output, _, followed, _ = self.streams(" sleep 0.2;".join(
+            f"printf '{piece}' >> {{0}};" for piece in pieces))
+        self.assertEqual(output, "ok 1 - größer als ½\nok 2 - a\nok 3\ufffd")
+        self.assertEqual("".join(followed), output)
 
     def test_the_oldest_logs_are_removed(self):
         """Not those of guests that run, whose splats would be lost."""
@@ -1859,23 +1834,11 @@ class Stopping(Kept):
         with guest.pool(1) as pool, self.assertRaises(guest.GuestStopped):
             pool.submit(guest.boot, "vswap", ensure=False).result()
 
-
-    def test_a_child_that_leads_no_group_saves_no_other(self):
-        with subprocess.Popen(["sleep", "20"]) as other, \
-                subprocess.Popen(["sleep", "20"], start_new_session=True) as child:
-            try:
-                guest.end_children([threading.get_native_id()])
-                self.assertEqual(child.wait(10), -signal.SIGTERM)
-                self.assertIsNone(other.poll())
-            finally:
-                other.kill()
-                child.kill()
-
     def test_the_guests_of_all_lanes_are_ended(self):
         begun = threading.Barrier(3)
 
         def lane():
-            with subprocess.Popen(["sleep", "20"], start_new_session=True) as child:
+            with common.started(["sleep", "20"]) as child:
                 begun.wait(20)
                 return child.wait()
         with self.assertRaises(ValueError), guest.pool(2) as pool:

@@ -137,6 +137,10 @@ def _release():
         signal.raise_signal(number)
 
 
+# The processes that started() has to end: {process: thread that started it}.
+running = {}
+
+
 @contextlib.contextmanager
 def started(cmd, **options):
     """Starts `cmd` as the leader of a process group, and ends the group when the block ends. Holds
@@ -149,6 +153,8 @@ def started(cmd, **options):
         try:
             process = stack.enter_context(
                 subprocess.Popen(cmd, start_new_session=True, **options))
+            running[process] = threading.get_ident()
+            stack.callback(running.pop, process)
             stack.callback(end_group, process)
         finally:
             if holds:

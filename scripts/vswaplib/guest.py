@@ -115,55 +115,42 @@ class _Judge:
         self.allowed = allowed
         self.test = ""
         self.splats = []
-        self.expected = set()
-        self.missed = set()
-
-    def _begin(self, test):
-        for kind in sorted(self.missed):
-            self._add(f"expected {kind}, which never came")
-        self.test = test
-        self.expected.clear()
-        self.missed.clear()
+        # {kind that the test expects: true if it has to come and has not come yet}
+        self.expected = {}
 
     def _add(self, line):
         self.splats.append(Splat(self.test, line))
+
+    def _forget(self, kinds):
+        for kind in kinds:
+            if self.expected.pop(kind, False):
+                self._add(f"expected {kind}, which never came")
+
+    def begin(self, test):
+        self._forget(sorted(self.expected))
+        self.test = test
 
     def _mark(self, word, kind):
         if kind not in KINDS:
             self._add(f"expects {kind}, but the kinds are {', '.join(KINDS)}")
         elif word == "no":
-            self.expected.discard(kind)
-            if kind in self.missed:
-                self.missed.discard(kind)
-                self._add(f"expected {kind}, which never came")
+            self._forget([kind])
         else:
-            self.expected.add(kind)
-            if word == "must":
-                self.missed.add(kind)
+            self.expected[kind] = word == "must" or self.expected.get(kind, False)
 
     def line(self, line):
         begun = TEST_MARK.search(line)
         mark = EXPECT_MARK.search(line)
+        provoked = next((kind for kind, pattern in KINDS.items() if pattern.search(line)), None)
         if begun:
-            self._begin(begun.group(1))
+            self.begin(begun.group(1))
         elif mark:
             self._mark(*mark.groups())
-        elif not self._provoked(line) and SPLATS.search(line) and not HARMLESS.search(line):
+        elif provoked in self.expected:
+            self.expected[provoked] = False
+        elif provoked not in self.allowed and (
+                provoked or SPLATS.search(line) and not HARMLESS.search(line)):
             self._add(line.strip())
-
-    def _provoked(self, line):
-        """Returns true if the line is an error of one of KINDS, which may be a splat."""
-        for kind, pattern in KINDS.items():
-            if pattern.search(line):
-                self.missed.discard(kind)
-                if kind not in self.expected and kind not in self.allowed:
-                    self._add(line.strip())
-                return True
-        return False
-
-    def end(self):
-        self._begin("")
-        return self.splats
 
 
 def splats_in(text, allowed=()):
@@ -172,7 +159,8 @@ def splats_in(text, allowed=()):
     judge = _Judge(allowed)
     for line in plain(text).splitlines():
         judge.line(line)
-    return judge.end()
+    judge.begin("")
+    return judge.splats
 
 
 def _bytes(size):
@@ -279,27 +267,6 @@ def _uml(image, initrd, *, mem, disks, append, out):
            "loglevel=7", "panic=-1", f"vswap_out=hostfs:{out.parent}"]
     cmd += [f"ubd{index}={disk}" for index, disk in enumerate(disks)]
     return [*cmd, *append.split()]
-
-
-class _Follower:
-    """Reads what was added to a file since the last call."""
-
-    def __init__(self, path):
-        self.path = path
-        self.at = 0
-        self.text = ""
-
-    def poll(self):
-        try:
-            with self.path.open("rb") as stream:
-                stream.seek(self.at)
-                data = stream.read()
-        except OSError:
-            return ""
-        self.at += len(data)
-        fresh = data.decode(errors="replace").replace("\r\n", "\n")
-        self.text += fresh
-        return fresh
 
 
 def _written(path):
@@ -409,50 +376,48 @@ def _env():
 def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
     """Runs the guest to its end. Returns (script's output, console, "exit", "timeout" or
     "aborted"). Prints the script's output meanwhile unless `quiet`, and passes it to `follow`."""
-    output, console = _Follower(out), _Follower(log)
+    output = console = ""
     deadline = time.monotonic() + timeout
-    ended = "exit"
-    panicked = None
+    panicked = False
+
+    def read():
+        nonlocal output, console
+        fresh = output_stream.read()
+        output += fresh
+        console += console_stream.read()
+        if fresh and not quiet:
+            print(EXIT.sub("", fresh), end="", flush=True)
+        if fresh and follow:
+            follow(fresh)
+
     # In the guest's folder, which an interrupt removes, too.
     errors = out.with_name("errors")
-    with errors.open("wb") as error_stream, log.open("ab") as log_stream:
+    out.touch()
+    with errors.open("wb") as error_stream, log.open("ab") as log_stream, \
+            out.open(errors="replace") as output_stream, \
+            log.open(errors="replace") as console_stream:
         # UML's console is its standard error; QEMU writes the log by itself.
-        with common.started(cmd, stdin=subprocess.DEVNULL, env=_env(),
-                            stdout=log_stream if uml else error_stream,
-                            stderr=log_stream if uml else error_stream) as guest:
-            while True:
-                done = guest.poll() is not None
-                fresh = output.poll()
-                console.poll()
-                if not quiet and fresh:
-                    print(EXIT.sub("", fresh), end="", flush=True)
-                if follow and fresh:
-                    follow(fresh)
-                if done:
-                    break
-                if panicked is None and "Kernel panic" in console.text:
-                    panicked = time.monotonic()
-                if time.monotonic() > deadline or EXIT.search(output.text) and not uml:
-                    # After the script has ended, the guest has a minute to power off.
-                    if EXIT.search(output.text):
-                        deadline = min(deadline, time.monotonic() + 60)
-                    if time.monotonic() > deadline:
-                        ended = "timeout"
-                        break
-                if panicked and time.monotonic() > panicked + 3:
-                    break
+        said = log_stream if uml else error_stream
+        with common.started(cmd, stdin=subprocess.DEVNULL, env=_env(), stdout=said,
+                            stderr=said) as guest:
+            while guest.poll() is None and time.monotonic() <= deadline:
+                read()
+                # After the script has ended, the guest has a minute to power off.
+                if EXIT.search(output) and not uml:
+                    deadline = min(deadline, time.monotonic() + 60)
+                if "Kernel panic" in console:
+                    panicked = True
+                    deadline = min(deadline, time.monotonic() + 3)
                 time.sleep(0.05)
-    fresh = output.poll()
-    if follow and fresh:
-        follow(fresh)
-    console.poll()
+            ended = "exit" if guest.poll() is not None or panicked else "timeout"
+        read()
     text = errors.read_text(errors="replace")
     if ABORTED.search(text):
-        return output.text, console.text + text, "aborted"
-    if guest.returncode and ended == "exit" and text.strip() and not output.text:
+        return output, console + text, "aborted"
+    if guest.returncode and ended == "exit" and text.strip() and not output:
         raise GuestFailure(f"the guest did not start: {text.strip().splitlines()[-1]}",
                            "see the command's own message above")
-    return output.text, console.text, ended
+    return output, console, ended
 
 
 # Set when pool() ends its threads, so that none of them boots another guest.
@@ -473,7 +438,7 @@ def pool(number):
     _stopping.clear()
     own = []
     with concurrent.futures.ThreadPoolExecutor(
-            number, initializer=lambda: own.append(threading.get_native_id())) as threads:
+            number, initializer=lambda: own.append(threading.get_ident())) as threads:
         try:
             yield threads
         except BaseException:
@@ -483,19 +448,14 @@ def pool(number):
             raise
 
 
-def end_children(threads=("*",)):
-    """Ends the guests of other threads, which an interrupt does not reach. Otherwise the run would
-    report the first error only after the last guest has ended."""
-    tasks = pathlib.Path("/proc/self/task")
-    for listed in [path for name in threads for path in tasks.glob(f"{name}/children")]:
-        pids = ""
-        # The thread may have ended meanwhile.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            pids = listed.read_text()
-        for pid in pids.split():
-            # A guest leads its process group, like all commands of common.run().
+def end_children(threads=None):
+    """Ends the guests of these threads, or of all, which an interrupt does not reach. Otherwise the
+    run would report the first error only after the last guest has ended."""
+    for process, thread in list(common.running.items()):
+        # Only a process that was not waited for yet still has its number.
+        if (threads is None or thread in threads) and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(int(pid), signal.SIGTERM)
+                os.killpg(process.pid, signal.SIGTERM)
 
 
 def require(result, what):
