@@ -927,18 +927,18 @@ class Table(unittest.TestCase):
         allocator = "thp_swap_allocator_test"
         self.assertEqual({name: said for name, said in found.items() if said != "mm"}, {
             "test_zswap": "cgroup", "test_memcontrol": "cgroup disk",
-            "ksm_tests@merge": "mm -M -p 10 grep", "ksm_tests@unmerge": "mm -U grep",
-            "ksm_tests@zero": "mm -Z -p 10 -z 0 grep",
-            "ksm_tests@zeropage": "mm -Z -p 10 -z 1 grep",
-            "ksm_tests@across": "mm -N -m 1 grep", "ksm_tests@apart": "mm -N -m 0 grep",
+            "ksm_tests@merge": "mm -M -p 10 ksmd", "ksm_tests@unmerge": "mm -U ksmd",
+            "ksm_tests@zero": "mm -Z -p 10 -z 0 ksmd",
+            "ksm_tests@zeropage": "mm -Z -p 10 -z 1 ksmd",
+            "ksm_tests@across": "mm -N -m 1 ksmd", "ksm_tests@apart": "mm -N -m 0 ksmd",
             "zram01.sh": "zram none", "zram02.sh": "zram none", "khugepaged": "mm 3G",
             "khugepaged@shmem": "mm all:shmem 3G", "split_huge_page_test": "mm $FS",
             "transhuge-stress": "mm -d 20",
             **{f"{allocator}{variant}": f"tools/mm {option}zram {setup}"
                for variant, option, setup in (
-                   ("", "", "for "), ("@aligned", "-a ", "for "), ("@small", "-s ", "for "),
-                   ("@zswap", "", "echo"), ("@zswap-aligned", "-a ", "echo"),
-                   ("@zswap-small", "-s ", "echo"))}})
+                   ("", "", "only"), ("@aligned", "-a ", "only"), ("@small", "-s ", "only"),
+                   ("@zswap", "", "smal"), ("@zswap-aligned", "-a ", "smal"),
+                   ("@zswap-small", "-s ", "smal"))}})
         self.assertEqual({test.name: test.under for test in selftests.TESTS if test.under}, {
             "test_zswap": selftests.PATIENT,
             "test_memcontrol": f"taskset 1 chrt --fifo 1 {selftests.PATIENT}"})
@@ -977,6 +977,7 @@ class Table(unittest.TestCase):
             functions = re.findall(r"^(\w+)\(\)", selftests.GUEST_SETUP, re.M)
             for test in selftests.TESTS:
                 self.assertIn(f"swap_{test.swap}", functions)
+                self.assertIn(test.setup, ("", *functions))
 
 
 class SetUp(Folder):
@@ -1056,18 +1057,18 @@ class SetUp(Folder):
     def test_folios_of_64_kib_alone(self):
         sizes = {f"kernel/mm/transparent_hugepage/hugepages-{size}kB/enabled": word
                  for size, word in ((32, "never"), (64, "always"), (128, "never"))}
-        for text, more in ((selftests.ONLY_64K, {}), (selftests.SMALL_BACK, {self.ZSWAP: "0"})):
+        for text, more in (("only_64k", {}), ("small_back", {self.ZSWAP: "0"})):
             self.assertEqual(self.run_shell(text), ([], {**self.COMPRESSOR, **sizes, **more}))
 
     def test_ksmd_sleeps(self):
         ksm = "kernel/mm/ksm/sleep_millisecs"
-        said, changed = self.run_shell(selftests.KSMD_SLEEPS)
+        said, changed = self.run_shell("ksmd_sleeps")
         self.assertEqual(said, [f"mount --bind /fs/sleep_millisecs /sys/{ksm}"])
         self.assertEqual(changed, {**self.COMPRESSOR, ksm: "20"})
         self.assertEqual((self.top / "fs/sleep_millisecs").read_text(), "20\n")
         # It is mounted once.
         (self.top / "proc/mounts").write_text(f"x /sys/{ksm} ext4 rw 0 0\n")
-        self.assertEqual(self.run_shell(selftests.KSMD_SLEEPS), ([], self.COMPRESSOR))
+        self.assertEqual(self.run_shell("ksmd_sleeps"), ([], self.COMPRESSOR))
 
     def test_what_the_kernel_is_told(self):
         self.assertEqual(set(selftests.APPEND.split()),

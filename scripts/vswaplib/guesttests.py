@@ -130,10 +130,11 @@ def _driver(todo, slow):
     return "\n".join([*lines, "exit 0", ""])
 
 
+RESULT = re.compile(r"^(not ok|ok) (\d+) - (.*?)(?: # SKIP (.*))?$")
+
+
 class _Tap:
     """Reads the guest's output as it comes and reports each result line to the script's stage."""
-
-    LINE = re.compile(r"^(not ok|ok) (\d+) - (.*?)(?: # SKIP (.*))?$")
 
     def __init__(self, variant, stages):
         self.variant = variant
@@ -146,49 +147,32 @@ class _Tap:
     def feed(self, fresh):
         *lines, self.rest = (self.rest + fresh).split("\n")
         for line in lines:
-            self._line(line.rstrip("\r"))
-
-    def _line(self, line):
-        begun = re.match(rf"{PREFIX} (\S+)$", line)
-        ended = re.match(rf"{PREFIX}-END (\S+) (\d+)$", line)
-        if begun:
-            self._begin(begun.group(1))
-        elif ended and ended.group(1) == self.name:
-            self._end(int(ended.group(2)))
-        elif self.name is not None:
-            self._of_script(line)
+            begun = re.match(rf"{PREFIX} (\S+)$", line)
+            ended = re.match(rf"{PREFIX}-END (\S+) (\d+)$", line)
+            if begun:
+                self._begin(begun.group(1))
+            elif ended and ended.group(1) == self.name:
+                self._end(int(ended.group(2)))
+            elif self.name is not None:
+                self._of_script(line)
 
     def _begin(self, name):
         # An earlier script that did not end is not in `ended`.
         self._flush()
-        self.name = name
+        self.name, self.log, self.pending = name, [], None
         self.begun.add(name)
-        self.count, self.bad, self.plan, self.pending = 0, 0, None, None
-        self.log, self.problems = [], []
 
     def _of_script(self, line):
         self.log.append(line)
-        result = self.LINE.match(line)
+        result = RESULT.match(line)
         if result:
-            self._result(*result.groups())
+            self._flush()
+            word, _, what, why = result.groups()
+            ok = None if why is not None and word == "ok" else word == "ok"
+            self.pending = [what, ok, [why] if why else []]
         elif line.startswith("# ") and self.pending:
             # The notes of a result follow it.
             self.pending[2].append(line[2:])
-        elif re.match(r"1\.\.\d+$", line):
-            if self.plan is not None:
-                self.problems.append("it has two plans")
-            self.plan = int(line[3:])
-
-    def _result(self, word, number, what, why):
-        self._flush()
-        self.count += 1
-        self.bad += word == "not ok"
-        if int(number) != self.count:
-            self.problems.append(f"result {self.count} has number {number}")
-        if self.plan is not None:
-            self.problems.append(f"result {number} comes after the plan")
-        ok = None if why is not None and word == "ok" else word == "ok"
-        self.pending = [what, ok, [why] if why else []]
 
     def _flush(self):
         if self.name is not None and self.pending:
@@ -199,27 +183,36 @@ class _Tap:
         self._flush()
         name, self.name = self.name, None
         self.ended.add(name)
-        LOGS.mkdir(parents=True, exist_ok=True)
         log = LOGS / f"guesttest-{self.variant}-{name}.log"
-        log.write_text("\n".join(self.log) + "\n")
+        common.write_if_changed(log, "\n".join(self.log) + "\n")
         if any("vswap_swapin_plan:" in line for line in self.log):
             self.stages[name]("the host decides the same", *_replay(log))
-        problems = self._problems(code)
+        problems = _problems(self.log, code)
         self.stages[name]("runs to its end", not problems, "" if not problems else
                           "\n".join([*problems, *self.log[-6:], f"output: {log}"]))
 
-    def _problems(self, code):
-        """Returns the problems in how a script ended."""
-        problems = list(self.problems)
-        if code in TIMED_OUT:
-            problems.append(f"it took too long: {self.count} results")
-        elif code != (self.bad > 0):
-            problems.append(f"exit code {code} after {self.count} results, {self.bad} bad")
-        if self.plan != self.count:
-            problems.append(f"{self.count} results, but it planned {self.plan}")
-        elif not self.count:
-            problems.append("it has no results")
-        return problems
+
+def _problems(log, code):
+    """Returns the problems in how a script ended, which has printed these lines."""
+    results = [(at, found) for at, found in enumerate(map(RESULT.match, log)) if found]
+    plans = [(at, int(line[3:])) for at, line in enumerate(log) if re.match(r"1\.\.\d+$", line)]
+    bad = sum(found[1] == "not ok" for _, found in results)
+    problems = [f"result {count} has number {found[2]}"
+                for count, (_, found) in enumerate(results, 1) if int(found[2]) != count]
+    problems += [f"result {found[2]} comes after the plan" for at, found in results
+                 if plans and at > plans[0][0]]
+    if plans[1:]:
+        problems.append("it has two plans")
+    if code in TIMED_OUT:
+        problems.append(f"it took too long: {len(results)} results")
+    elif code != (bad > 0):
+        problems.append(f"exit code {code} after {len(results)} results, {bad} bad")
+    planned = plans[-1][1] if plans else None
+    if planned != len(results):
+        problems.append(f"{len(results)} results, but it planned {planned}")
+    elif not results:
+        problems.append("it has no results")
+    return problems
 
 
 def _replay(log):

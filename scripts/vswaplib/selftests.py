@@ -12,6 +12,7 @@ import dataclasses
 import os
 import re
 import shutil
+import subprocess
 
 from . import build, common, guest, rates, setup, tree
 from .common import LOGS, step
@@ -48,7 +49,7 @@ class Test:
     source: str                   # its folder under tools/testing/selftests, or "tools/mm"
     args: str = ""
     swap: str = "zswap"           # zswap: on a disk; disk: a disk alone; zram; none
-    setup: str = ""               # shell lines run before it
+    setup: str = ""               # a function of lib.sh that runs before it
     under: str = ""               # a command that runs it
     mem: str = "1G"
     smp: int = 2
@@ -74,37 +75,13 @@ class Test:
         return self.mem, self.smp, self.numa, self.fresh
 
 
-# Only folios of 64 KiB, as tools/mm/thp_swap_allocator_test.c requires.
-ONLY_64K = """
-for f in /sys/kernel/mm/transparent_hugepage/hugepages-*/enabled; do echo never > $f; done
-echo always > /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled
-"""
-
-# Sets zswap up, but leaves it disabled. From then on, pages are read from zram one by one.
-SMALL_BACK = "echo 0 > /sys/module/zswap/parameters/enabled" + ONLY_64K
-
-
 def _allocator(what, args, setup, fresh=False):
     return Test(f"thp_swap_allocator_test{what}", "tools/mm", args=args, swap="zram", setup=setup,
                 full=True, fresh=fresh)
 
 
-# Makes ksmd sleep 20 ms after each scan, although ksm_tests writes 0 to sleep_millisecs.
-#
-# ksm_tests changes merged pages, waits until full_scans grows, and expects that ksmd has seen the
-# changes. But a scan that has passed the pages before the change can also end after it. On a busy
-# host, 25 of 200 runs on base failed, and 29 of 200 on vswap. If ksmd sleeps, the change comes
-# while no scan runs: none of 2 * 200 runs failed.
-KSMD_SLEEPS = """
-grep -q sleep_millisecs /proc/mounts || {
-	echo 20 | tee $FS/sleep_millisecs > /sys/kernel/mm/ksm/sleep_millisecs
-	mount --bind $FS/sleep_millisecs /sys/kernel/mm/ksm/sleep_millisecs
-}
-"""
-
-
 def _ksm(what, args, **more):
-    return Test(f"ksm_tests@{what}", "mm", args=args, setup=KSMD_SLEEPS, **more)
+    return Test(f"ksm_tests@{what}", "mm", args=args, setup="ksmd_sleeps", **more)
 
 
 # Makes a test wait for children that are still leaving their cgroup, and for kswapd: see patient.c.
@@ -154,12 +131,12 @@ TESTS = [
     Test("memory-failure", "mm", full=True, debug=True),
     _ksm("across", "-N -m 1", smp=4, numa=True, full=True),
     _ksm("apart", "-N -m 0", smp=4, numa=True, full=True),
-    _allocator("", "", ONLY_64K, fresh=True),
-    _allocator("@aligned", "-a", ONLY_64K, fresh=True),
-    _allocator("@small", "-s", ONLY_64K, fresh=True),
-    _allocator("@zswap", "", SMALL_BACK),
-    _allocator("@zswap-aligned", "-a", SMALL_BACK),
-    _allocator("@zswap-small", "-s", SMALL_BACK),
+    _allocator("", "", "only_64k", fresh=True),
+    _allocator("@aligned", "-a", "only_64k", fresh=True),
+    _allocator("@small", "-s", "only_64k", fresh=True),
+    _allocator("@zswap", "", "small_back"),
+    _allocator("@zswap-aligned", "-a", "small_back"),
+    _allocator("@zswap-small", "-s", "small_back"),
 ]
 
 
@@ -172,7 +149,9 @@ COPIED = ["tools/testing/selftests/" + name for name in
                                                      "include/vdso"]
 
 
-PRELOADED = common.ROOT / "kunit/guest/selftests/patient.c"
+FOLDER = common.ROOT / "kunit/guest/selftests"
+PRELOADED = FOLDER / "patient.c"
+GUEST_SETUP = (FOLDER / "lib.sh").read_text()
 
 
 def programs():
@@ -193,13 +172,8 @@ def _build(folder, wanted):
     shutil.rmtree(temp, ignore_errors=True)
     copy, headers, log = temp / "tree", temp / "headers", temp / "build.log"
     headers.mkdir(parents=True)
-    for name in COPIED:
-        place = copy / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if (source / name).is_dir():
-            shutil.copytree(source / name, place, symlinks=True)
-        else:
-            shutil.copy2(source / name, place)
+    copy.mkdir()
+    subprocess.run(["cp", "-a", "--parents", *COPIED, copy], cwd=source, check=True)
     make = ["nice", "make", f"-j{common.JOBS}"]
     common.run([*make, "-C", source, f"O={headers}", "ARCH=x86_64", "headers"], log=log,
         env=setup.tool_env())
@@ -236,35 +210,6 @@ def _make_part(make, copy, headers, part, wanted, log):
 
 # -------------------------------------------------------------------- running
 
-# Shell code that prepares the guest. It puts the tests on ext4, because test_memcontrol measures
-# the page cache of the current file system. Before each test, the function swap_KIND sets up an
-# empty swap device of the kind that the test wants.
-GUEST_SETUP = r"""
-FS=/run/vswap-fs
-mkdir -p $FS
-mkfs.ext4 -q -F /dev/vdb && mount /dev/vdb $FS && cd $FS || exit 99
-# Some start themselves again by their name in the current folder.
-cp /vswap/selftests/* $FS
-mkswap /dev/vda > /dev/null
-Z=/sys/module/zswap/parameters
-echo lzo > $Z/compressor
-no_swap() {
-	swapoff -a
-	grep -q N $Z/enabled || echo 0 > $Z/enabled
-	[ ! -b /dev/zram0 ] || echo 1 > /sys/block/zram0/reset
-}
-swap_zswap() { swapon /dev/vda; echo 1 > $Z/enabled; }
-swap_disk() { swapon /dev/vda; }
-swap_zram() {
-	echo lzo > /sys/block/zram0/comp_algorithm
-	echo 64M > /sys/block/zram0/disksize
-	mkswap /dev/zram0 > /dev/null
-	swapon /dev/zram0
-}
-swap_none() { :; }
-"""
-
-
 # mkdirty and ksm_functional_tests write to read-only memory through /proc/self/mem, for which they
 # need force_override. kmemleak would double the time of all tests.
 APPEND = "proc_mem.force_override=always kmemleak=off"
@@ -280,7 +225,7 @@ def _script(side, todo):
                   f"echo 'selftest {test.name}' $round > /dev/kmsg",
                   "echo VSWAP-EXPECT may oom > /dev/kmsg" if test.oom else ":",
                   f"echo '{PREFIX} {test.name}'",
-                  f"({test.setup.strip() or ':'}\n"
+                  f"({test.setup or ':'}\n"
                   f"exec timeout -k 5 {test.timeout * side.slow} {test.under} ./{test.program} "
                   f"{test.args}) 2>&1",
                   "code=$?",
