@@ -90,22 +90,25 @@ def short(value):
     return f"{value:.1f}" if value >= 1000 else f"{value:.2f}" if value >= 100 else f"{value:.3f}"
 
 
+def _compared_table(title, cells, variants, figure, ratio):
+    """Returns a table of cells, [(name, {variant: samples})]: the figure of each variant, and the
+    ratio to the first one, as text."""
+    first, *others = variants
+    rows = [[name, *(short(figure(cell[v])) if v in cell else "-" for v in variants),
+             *(ratio(cell[first], cell[v]) if {first, v} <= cell.keys() else "-" for v in others),
+             _runs(cell)] for name, cell in cells]
+    header = [title, *variants, *(f"{v}/{first}" for v in others), "n"]
+    return common.table(header, rows) if rows else ""
+
+
 def icount_table(samples, variants):
     """Returns a table of median instructions per page, and paired ratios with their standard
     error."""
-    cells = samples.of(benchsuites.ICOUNT)
-    if not cells:
-        return ""
-    header = ["instructions per page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:]),
-              "n"]
-    rows = []
-    for (tag, word), cell in cells.items():
-        line = [f"{tag}  {word}"]
-        line += [short(figures(cell[v])["median"]) if v in cell else "-" for v in variants]
-        line += [_ratio_text(compared(benchsuites.ICOUNT, cell[variants[0]], cell[v]))
-                 if v in cell and variants[0] in cell else "-" for v in variants[1:]]
-        rows.append([*line, _runs(cell)])
-    return common.table(header, rows)
+    return _compared_table(
+        "instructions per page",
+        [(f"{tag}  {word}", cell) for (tag, word), cell in samples.of(benchsuites.ICOUNT).items()],
+        variants, lambda found: figures(found)["median"],
+        lambda base, other: _ratio_text(compared(benchsuites.ICOUNT, base, other)))
 
 
 def _runs(cell):
@@ -162,18 +165,13 @@ def _memory(samples):
 
 def memory_table(samples, variants):
     """Returns a table of the kernel's memory for each swapped out page."""
-    rows = []
-    for (tag, phase), cell in _memory(samples).items():
-        means = {variant: statistics.fmean(values) for variant, values in cell.items()}
-        first = means.get(variants[0])
-        percent = phase.removeprefix("meta-")
-        rows.append([f"{tag}  {percent} %" + (", KiB" if percent == "0" else ""),
-                     *(short(means[v]) if v in means else "-" for v in variants),
-                     *(f"{means[v] / first:.3f}" if v in means and first else "-"
-                       for v in variants[1:]), _runs(cell)])
-    header = ["bytes per swapped page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:]),
-              "n"]
-    return common.table(header, rows) if rows else ""
+    def ratio(base, other):
+        base = statistics.fmean(base)
+        return f"{statistics.fmean(other) / base:.3f}" if base else "-"
+
+    cells = [(f"{tag}  {phase.removeprefix('meta-')} %" + ", KiB" * (phase == "meta-0"), cell)
+             for (tag, phase), cell in _memory(samples).items()]
+    return _compared_table("bytes per swapped page", cells, variants, statistics.fmean, ratio)
 
 
 def counter_table(samples, clock, counters):

@@ -29,28 +29,9 @@ BASE_DATE = "2026-01-01T00:00:00+00:00"
 BASE_AUTHOR = ("rust-vswap", "rust-vswap@localhost")
 WIDTH = 72
 
-# Wrong complaints of checkpatch.pl: {(type, text of the line): reason}.
-MISTAKEN = {
-    ("UNDOCUMENTED_SETUP", r'\+?__setup\("vswap="'):
-        "it looks into the kernel's own file, and a patch of ours adds it there",
-    ("EMBEDDED_FILENAME", r'\+source "'):
-        "a file that mm/Kconfig sources may well be called some/mm/Kconfig",
-    ("PRINTK_WITHOUT_KERN_LEVEL", r'\+\tprintk\("Free swap  = '):
-        "the kernel's own line, of which a patch of ours changes the number alone",
-    ("CAMELCASE", r"\+?\t\tSetZsPageMovable\("): "the kernel's own function, in mm/zsmalloc.c",
-    ("EXECUTE_PERMISSIONS", r"new file mode 100755$"):
-        "tools/mm/vswap-stat is a program; checkpatch.pl knows those by .py and the like",
-    ("MACRO_ARG_UNUSED", r"\+?#define VSWAP_SWAPIN_EVENT\("):
-        "the list of events passes the name of a file, which the enum does not need",
-    ("MACRO_ARG_UNUSED", r"\+?#define zswap_free_slots\("):
-        "arguments of an empty inline function would change the registers of its caller",
-    ("COMPLEX_MACRO", r"\+?#define (MM_HELPER|VSWAP_SWAPIN_EVENTS?)\("):
-        "the definition of a function, or a list, cannot be in parentheses",
-    ("MACRO_ARG_REUSE", r"\+?#define VSWAP_(SWITCH|STAT|SWAPIN_EVENTS)\("):
-        "the argument is the name of a member or of a macro, and has no side effects",
-    ("OPEN_ENDED_LINE", r'\+?\tTP_\w+\($'): "that is how TRACE_EVENT() is written",
-    ("PARENTHESIS_ALIGNMENT", r'\+?\tTP_PROTO\('): "that is how TRACE_EVENT() is written",
-}
+# Wrong complaints of checkpatch.pl: [(type, pattern of the line)].
+MISTAKEN = [line.split(" ", 1) for _, line, _ in common.entries(
+    "patches/checkpatch.txt", (ROOT / "patches" / "checkpatch.txt").read_text())]
 
 Patch = collections.namedtuple("Patch", "path author address date subject body")
 
