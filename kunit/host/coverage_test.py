@@ -59,7 +59,7 @@ class Records(unittest.TestCase):
         self.assertEqual(found.address, BASE)
 
     def test_fields(self):
-        self.assertEqual([one.fields() for one in self.found],
+        self.assertEqual([(one.structure, one.counters, one.number) for one in self.found],
                          [(77, BASE + 0x1100, 2), (78, BASE + 0x1040, 1)])
 
     def test_counts_of_a_guest(self):
@@ -278,7 +278,7 @@ pub extern "C" fn chosen(number: u32) -> u32 {
     def lines(self, counts):
         """Returns which lines were executed if the only function has these counters."""
         [function] = counters.records(self.top)
-        _, address, number = function.fields()
+        address, number = function.counters, function.number
         self.assertEqual(number, len(counts))
         memory = bytearray(1 << 16)
         for at, data in ((function.address, function.record),

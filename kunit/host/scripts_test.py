@@ -2197,11 +2197,13 @@ class TwoRuns(Toy):
             self.assertNotEqual(setup.kernel_code(), before)
 
     def test_each_verb_claims_its_kernels(self):
-        with mock.patch.multiple(setup, _done=False, check_machine=mock.Mock(),
+        with mock.patch.multiple(setup, check_machine=mock.Mock(),
                                  install=mock.Mock(), cargo_install=mock.Mock(),
                                  kernel_code=lambda: "code",
                                  kernel_home=lambda: (self.top / "7.3.4", self.source)), \
                 mock.patch.object(common, "share") as share:
+            setup.ensure.cache_clear()
+            self.addCleanup(setup.ensure.cache_clear)
             setup.ensure()
             setup.ensure()
         share.assert_called_once_with("kernels-7.3.4", "code")

@@ -9,7 +9,6 @@ say what was measured, and how often.
 import fnmatch
 import os
 import pathlib
-import sys
 import time
 
 from . import arch as archs
@@ -285,5 +284,4 @@ def main(args):
     run.alone()
     run.report()
     say(f"took {time.monotonic() - start:.0f} s")
-    sys.stdout.flush()
     return 0

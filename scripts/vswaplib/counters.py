@@ -11,8 +11,8 @@ a copy with these sections, for llvm-cov. In the object that is linked, the sect
 the script places: the counters are data, and what only llvm-cov reads is discarded.
 """
 
+import collections
 import contextlib
-import dataclasses
 import hashlib
 import json
 import pathlib
@@ -40,17 +40,9 @@ START_KERNEL_MAP = 0xffffffff80000000
 RECORD = struct.Struct("<QQq24xI12x")
 
 
-@dataclasses.dataclass(frozen=True)
-class Counted:
-    """A function with counters, and its place in the kernel's image."""
-    name: str
-    record: bytes                  # bytes in the image
-    address: int                   # address of the record
-
-    def fields(self):
-        """Returns the hash of its structure, the address of its counters, and their number."""
-        _, structure, distance, number = RECORD.unpack(self.record)
-        return structure, self.address + distance, number
+# A function with counters: its record, bytes in the kernel's image, and where it is; a hash of its
+# structure; the address of its counters, and their number.
+Counted = collections.namedtuple("Counted", "name record address structure counters number")
 
 
 # ----------------------------------------------------------------------- the build
@@ -102,7 +94,10 @@ def find_records(names, data, address):
         key = hashlib.md5(name.encode(), usedforsecurity=False).digest()[:8]
         at = data.find(key)
         if at >= 0:
-            found.append(Counted(name, data[at:at + RECORD.size], address + at))
+            record = data[at:at + RECORD.size]
+            _, structure, distance, number = RECORD.unpack(record)
+            found.append(Counted(name, record, address + at, structure, address + at + distance,
+                                 number))
     return found
 
 
@@ -140,14 +135,14 @@ def profile(found, memory):
     """Returns the counts in a guest's memory, in the text form that llvm-profdata reads."""
     lines = []
     for function in found:
-        structure, counters, number = function.fields()
         memory.seek(function.address - START_KERNEL_MAP)
         if memory.read(RECORD.size) != function.record:
             die(f"the counters of {function.name} are not where they should be in the guest's "
                 "memory", "did the kernel start? Did it start at another address?")
-        memory.seek(counters - START_KERNEL_MAP)
-        counts = struct.unpack(f"<{number}Q", memory.read(8 * number))
-        lines += [function.name, str(structure), str(number), *map(str, counts), ""]
+        memory.seek(function.counters - START_KERNEL_MAP)
+        counts = struct.unpack(f"<{function.number}Q", memory.read(8 * function.number))
+        lines += [function.name, str(function.structure), str(function.number),
+                  *map(str, counts), ""]
     return "\n".join(lines)
 
 

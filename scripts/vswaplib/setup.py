@@ -6,6 +6,7 @@ second. Every other verb calls ensure().
 """
 
 import contextlib
+import functools
 import os
 import pathlib
 import platform
@@ -185,9 +186,8 @@ def packages_wanted(names):
 def qemu_version(arch=archs.X86_64):
     if not shutil.which(arch.qemu):
         return None
-    text = run([arch.qemu, "--version"]).text
-    found = re.search(r"version (\d+)\.(\d+)(\.\d+)?", text)
-    return (int(found.group(1)), int(found.group(2))) if found else None
+    found = re.search(r"version (\d+)\.(\d+)", run([arch.qemu, "--version"]).text)
+    return tuple(map(int, found.groups())) if found else None
 
 
 def qemu_wanted(arch):
@@ -318,19 +318,8 @@ def kernel_home():
     return home, home / "linux"
 
 
-def keep_tree(unpacked):
-    """Moves a freshly unpacked tree to its place, and writes the marker last."""
-    version = check_tree(unpacked)
-    place = CACHE / "kernel" / version / "linux"
-    if place.exists():
-        shutil.rmtree(place)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(unpacked, place)
-    (place / ".vswap-complete").write_text(version + "\n")
-    say(f"    kernel source: Linux {version}")
-
-
 def fetch_debian():
+    """Fetches the kernel source. Its marker is written last."""
     package = "linux-source-7.3"
     with fetched(package, isolated_apt("trixie-backports"),
                  " (167 MB, checked against Debian's key)",
@@ -338,7 +327,13 @@ def fetch_debian():
                  "--kernel DIR") as files, \
             step("unpacking the kernel source"):
         run(["tar", "-C", files, "-xJf", files / f"usr/src/{package}.tar.xz"], log=LOG)
-        keep_tree(files / package)
+        version = check_tree(files / package)
+        place = CACHE / "kernel" / version / "linux"
+        shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(files / package, place)
+        (place / ".vswap-complete").write_text(version + "\n")
+        say(f"    kernel source: Linux {version}")
 
 
 def kernel_code():
@@ -348,14 +343,9 @@ def kernel_code():
     return common.digest(*filter(pathlib.Path.is_file, paths))
 
 
-_done = False
-
-
+@functools.cache
 def ensure():
     """Installs and fetches what is missing. Fast if nothing is."""
-    global _done
-    if _done:
-        return
     check_machine()
     with common.locked("setup"):
         install()
@@ -365,7 +355,6 @@ def ensure():
     # Before all locks but that of setup, so that no process waits for this one in vain. Another
     # checkout would change the tree during a build, and kernels before they are booted.
     common.share(f"kernels-{kernel_home()[0].name}", kernel_code())
-    _done = True
 
 
 def ensure_guests(arch):
