@@ -11,7 +11,6 @@ series is refused, and the tree stays as it was.
 import contextlib
 import os
 import pathlib
-import shutil
 import tempfile
 
 from . import common, series, setup, tree
@@ -43,21 +42,13 @@ def check_clean(place):
             f"commit or stash them: git -C {place} stash")
 
 
-def stage_patch(git, place, patch):
-    if not tree.files_of(patch.path):
-        return
-    done = git("apply", "--cached", "--whitespace=nowarn", patch.path, check=False)
-    if done.returncode:
-        die(f"{patch.path.name} does not apply to {place}:\n  "
-            + "\n  ".join(done.text.strip().splitlines()[-4:]),
-            "use a Linux 7.3.y tree without other changes to these files")
-
-
-def stage_overlay(git, files, scratch):
+def stage(git, place, files, scratch):
     for name, data in files.items():
         scratch.write_bytes(data)
         blob = git("hash-object", "-w", "--no-filters", scratch).text.strip()
-        mode = "100755" if os.access(ROOT / name, os.X_OK) else "100644"
+        # A file that we add has its mode in the checkout.
+        path = next(top / name for top in (ROOT, place) if (top / name).exists())
+        mode = "100755" if os.access(path, os.X_OK) else "100644"
         git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
 
 
@@ -72,7 +63,7 @@ def commit(git, patch, parent):
                f"{patch.subject}\n\n{patch.body}", **who).text.strip()
 
 
-def apply_to_git(place, patches):
+def apply_to_git(place, patches, version):
     """Applies the series to a git tree. Returns the commits that were added to the branch."""
     check_clean(place)
     with tempfile.TemporaryDirectory(prefix="vswap-apply-") as work:
@@ -86,9 +77,8 @@ def apply_to_git(place, patches):
 
         git("read-tree", "HEAD")
         made = [git("rev-parse", "HEAD").text.strip()]
-        for patch, files in zip(patches, tree.additions(tree.series())):
-            stage_patch(git, place, patch)
-            stage_overlay(git, files, work / "file")
+        for patch, files in zip(patches, tree.commits(place, version)):
+            stage(git, place, files, work / "file")
             made.append(commit(git, patch, made[-1]))
     # The only step that changes the tree: git refuses it as a whole, or does it.
     run(["git", "merge", "-q", "--ff-only", made[-1]], cwd=place,
@@ -100,7 +90,8 @@ def apply_to_git(place, patches):
 
 def apply_to_files(place, version):
     """Applies the series to a tree without git. Returns how many files were changed and added."""
-    wanted = tree.patched(tree.series(), place, version)
+    wanted = dict(item for files in tree.patched(tree.series(), place, version)
+                  for item in files.items())
     changed = len(wanted)
     for name in tree.overlay_files():
         wanted[name] = (ROOT / name).read_bytes()
@@ -109,9 +100,7 @@ def apply_to_files(place, version):
         for name, data in wanted.items():
             path = place / name
             written[name] = path.read_bytes() if path.exists() else None
-            common.write_if_changed(path, data)
-            if (ROOT / name).exists():
-                shutil.copymode(ROOT / name, path)
+            tree.write(path, name, data)
     except BaseException as error:
         for name, before in written.items():
             with contextlib.suppress(OSError):
@@ -145,7 +134,7 @@ def main(args):
     check_free(place)
     if is_top_of_repository(place):
         patches = [series.read_patch(path) for path, _ in tree.series()]
-        commits = apply_to_git(place, patches)
+        commits = apply_to_git(place, patches, version)
         say(f"{place} (Linux {version}) has {len(commits)} commits more, up to {commits[-1][:12]}; "
             f"to go back: git -C {place} reset --keep {commits[0][:12]}^")
     else:

@@ -123,47 +123,19 @@ class Repository:
         return self.git("rev-parse", "HEAD")
 
 
-def commit_base(repo, patches):
-    """Commits the pristine text of every file that the series changes."""
+def commit_base(repo, names):
+    """Commits the pristine text of the files that the series changes."""
     source = tree.pristine()
-    version = setup.check_tree(source)
-    for name in sorted({name for patch in patches for name in tree.files_of(patch.path)}):
-        if not (source / name).is_file():
-            die(f"{name} is not in Linux {version}",
-                "new files are overlay files: add them to the checkout, not to a patch")
+    for name in names:
         tree.copy_in(source, name, repo.path)
-    return repo.commit(f"Linux {version}: the files that this series changes")
-
-
-def moved_hunks(said):
-    """Yields (file, hunk) for what `git apply -v` applied at another place."""
-    name = ""
-    for line in said.splitlines():
-        checked = re.match(r"Checking patch (.*)\.\.\.$", line)
-        if checked:
-            name = checked.group(1)
-        elif "(offset" in line:
-            yield name, line.removesuffix(".")
+    return repo.commit(f"Linux {setup.check_tree(source)}: the files that this series changes")
 
 
 def commit_patch(repo, patch, files):
-    """Commits a patch and its overlay files. Returns problems: hunks that have moved, on the kernel
-    that the patches are made for."""
-    moved = []
-    if tree.files_of(patch.path):
-        said = repo.git("apply", "--index", "--whitespace=error", "-v", str(patch.path),
-                        hint=f"refresh patches/{patch.path.name}")
-        if setup.check_tree(tree.pristine()) == setup.BASE_VERSION:
-            moved = [f"patches/{patch.path.name}: {name}: {hunk}: refresh it against Linux "
-                     f"{setup.BASE_VERSION}" for name, hunk in moved_hunks(said)]
     for name, data in files.items():
-        target = repo.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        shutil.copymode(ROOT / name, target)
+        tree.write(repo.path / name, name, data)
     repo.commit(f"{patch.subject}\n\n{patch.body}\n", author=(patch.author, patch.address),
                 date=patch.date)
-    return moved
 
 
 # --- the cover letter --------------------------------------------------------
@@ -231,10 +203,16 @@ def make(folder):
     if not patches:
         die("patches/series names no patch", "there is nothing to send yet")
     subject, prose = read_cover()
+    source, moved = tree.pristine(), []
+    version = setup.check_tree(source)
+    commits = list(tree.commits(source, version, moved))
+    if version == setup.BASE_VERSION:
+        problems = [f"patches/{hunk}: refresh it against Linux {version}" for hunk in moved]
     repo = Repository(folder / "repo")
-    base = commit_base(repo, patches)
-    for patch, files in zip(patches, tree.additions(tree.series())):
-        problems += commit_patch(repo, patch, files)
+    base = commit_base(repo, sorted({name for files in commits for name in files
+                                     if (source / name).exists()}))
+    for patch, files in zip(patches, commits, strict=True):
+        commit_patch(repo, patch, files)
     last = patches[-1]
     repo.git("format-patch", "-q", "-n", "--cover-letter", "--rfc", "--full-index",
              f"--base={base}", "--signature=rust-vswap", "--cover-from-description=none",
@@ -247,8 +225,7 @@ def make(folder):
     # A file may come before MAINTAINERS has it, if a patch of the series adds it there.
     given = any("MAINTAINERS" in tree.files_of(patch.path) for patch in patches)
     for path in files[1:]:
-        problems += checkpatch(path, tree.pristine(),
-                               *(["--ignore=FILE_PATH_CHANGES"] if given else []))
+        problems += checkpatch(path, source, *(["--ignore=FILE_PATH_CHANGES"] if given else []))
     replay(repo, base, files[1:])
     return files, problems
 

@@ -99,15 +99,6 @@ def without_modules(data, name, names, here):
     return (re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n").encode()
 
 
-def additions(entries):
-    """Yields {path: content} of the overlay files that each line adds or, for a module, changes."""
-    before = {}
-    for number in range(1, len(entries) + 1):
-        now = overlay(entries[:number])
-        yield {name: data for name, data in now.items() if before.get(name) != data}
-        before = now
-
-
 def files_of(patch):
     """Returns the relative paths of the files that a patch changes."""
     return re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)
@@ -121,40 +112,59 @@ def copy_in(source, name, folder):
 
 
 def apply_patch(patch, folder, version):
-    """Applies a patch without fuzz."""
+    """Applies a patch without fuzz. Returns the hunks that apply, but at another place."""
     done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
                cwd=folder, env={"LC_ALL": "C"}, check=False)
-    if not done.returncode:
-        return
-    file, problems = "?", []
+    file, failed, moved = "?", [], []
     for line in done.text.splitlines():
         if line.startswith("patching file "):
             file = line.split(" ", 2)[2]
         elif "FAILED" in line:
-            problems.append(f"{file}: {line.strip().rstrip('.')}")
-    die(f"{patch.name} does not apply to Linux {version}:\n  "
-        + "\n  ".join(problems or done.text.splitlines()[-3:]),
-        f"the patches are made for Linux {setup.BASE_VERSION}: use a 7.3.y tree "
-        "without other changes to these files, or refresh the patch")
+            failed.append(f"{file}: {line.strip().rstrip('.')}")
+        elif "(offset" in line:
+            moved.append(f"{patch.name}: {file}: {line.rstrip('.')}")
+    if done.returncode:
+        die(f"{patch.name} does not apply to Linux {version}:\n  "
+            + "\n  ".join(failed or done.text.splitlines()[-3:]),
+            f"the patches are made for Linux {setup.BASE_VERSION}: use a 7.3.y tree "
+            "without other changes to these files, or refresh the patch")
+    return moved
 
 
-def patched(entries, source, version):
-    """Returns the content of every patched file: {relative path: bytes}."""
+def patched(entries, source, version, moved=None):
+    """Yields {path: content} of the files that the patch of each line changes in a tree. Adds hunks
+    that apply at another place to `moved`."""
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
-        touched = []
         for patch, _ in entries:
             names = files_of(patch)
             for name in names:
                 if not (source / name).is_file():
                     die(f"{patch.name} changes {name}, which Linux {version} does not have",
                         f"the patches are made for Linux {setup.BASE_VERSION}")
-                if name not in touched:
-                    touched.append(name)
+                if not (work / name).exists():
                     copy_in(source, name, work)
             if names:
-                apply_patch(patch, work, version)
-        return {name: (work / name).read_bytes() for name in touched}
+                found = apply_patch(patch, work, version)
+                if moved is not None:
+                    moved += found
+            yield {name: (work / name).read_bytes() for name in names}
+
+
+def commits(source, version, moved=None):
+    """Yields {path: content} of all files that each line of patches/series changes or adds."""
+    entries, before = series(), {}
+    for number, files in enumerate(patched(entries, source, version, moved), 1):
+        now = overlay(entries[:number])
+        yield files | {name: data for name, data in now.items() if before.get(name) != data}
+        before = now
+
+
+def write(path, name, data):
+    """Writes a file of a tree. One that we add has its mode in the checkout."""
+    common.write_if_changed(path, data)
+    if (ROOT / name).exists():
+        shutil.copymode(ROOT / name, path)
 
 
 def assemble(dest, count=None):
@@ -171,7 +181,8 @@ def assemble(dest, count=None):
                 copy_tree(source, dest)
             state = {"origin": origin, "files": []}
         listed = series()[:count]
-        wanted = patched(listed, source, origin["version"])
+        wanted = dict(item for files in patched(listed, source, origin["version"])
+                      for item in files.items())
         for name, data in overlay(None if count is None else listed).items():
             if (source / name).exists():
                 die(f"overlay file {name} exists in the kernel tree",
