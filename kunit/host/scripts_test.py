@@ -1268,8 +1268,8 @@ class Diagnostics(unittest.TestCase):
 class Matrix(Toy):
     """Which cells of the compile matrix pass, and which are not compiled again."""
 
-    CELL = matrix.Cell("x", "about", fragments=())
-    SPARSE = matrix.Cell("y", "about", kind="sparse", fragments=())
+    CELL = matrix.Cell("x", fragments=())
+    SPARSE = matrix.Cell("y", kind="sparse", fragments=())
 
     def setUp(self):
         super().setUp()
@@ -1320,12 +1320,12 @@ class Matrix(Toy):
         read = []
         with mock.patch.object(pathlib.Path, "read_bytes", autospec=True,
                                side_effect=lambda path: read.append(path.name) or b""):
-            matrix.inputs(matrix.Cell("x", "about", fragments=("some",)))
+            matrix.inputs(matrix.Cell("x", fragments=("some",)))
         self.assertEqual(read, ["0001-hook.patch", "vswap.c", "some.config", "matrix.py",
                                 "build.py", "diagnostics.py", "disasm.py"])
 
     def test_what_the_stage_is_told(self):
-        cells = [matrix.Cell(name, "") for name in ("a", "d", "b")]
+        cells = [matrix.Cell(name) for name in ("a", "d", "b")]
         self.patch(matrix, "every_cell", lambda: cells)
         self.patch(matrix, "judged", lambda some: zip(some, ("1", ""), ([], ["x", "y"])))
         told = []
@@ -1340,13 +1340,13 @@ class Matrix(Toy):
     def test_what_cells_need_is_installed(self):
         self.patch(setup, "ensure", mock.Mock())
         self.patch(common, "CACHE", self.top)
-        self.patch(matrix, "run_cell", lambda cell, _: (cell.about, []))
+        self.patch(matrix, "run_cell", lambda cell, _: ("note", []))
         for names, packages in ((["a", "b"], []), (["a", "arm64-gcc"], ["gcc-aarch64-linux-gnu"])):
             installed = mock.Mock()
             self.patch(setup, "install", installed)
-            cells = [matrix.Cell(name, "about") for name in names]
+            cells = [matrix.Cell(name) for name in names]
             self.assertEqual(list(matrix.judged(cells)),
-                             [(cell, "about", []) for cell in cells])
+                             [(cell, "note", []) for cell in cells])
             self.assertEqual(installed.call_args_list, [mock.call(packages)] if packages else [])
         setup.ensure.assert_called_with()
 
@@ -1387,7 +1387,7 @@ class Matrix(Toy):
 
     def identical(self, ours, theirs):
         """Compares two trees with these lines in .config, and the same code."""
-        off = matrix.Cell("off", "about", fragments=())
+        off = matrix.Cell("off", fragments=())
         for name, value in (("CELLS", [self.CELL, off]), ("run_compile", lambda _: ([], "")),
                             ("configure", lambda *_, **__: None), ("make", lambda *_: True),
                             ("our_options", lambda: {"CONFIG_OURS"})):
@@ -1397,7 +1397,7 @@ class Matrix(Toy):
             path = self.top / "matrix" / name / ".config"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(f"CONFIG_{line}\n" for line in lines))
-        return matrix.run_identical(matrix.Cell("x", "about", kind="identical", seed="off"))
+        return matrix.run_identical(matrix.Cell("x", kind="identical", seed="off"))
 
     def test_an_option_that_differs_with_our_work_off(self):
         self.assertEqual(self.identical(["A=y", "OURS=y"], ["A=y"]), ([], "the same"))
@@ -1442,9 +1442,9 @@ class Matrix(Toy):
 class Cells(Toy):
     """What each cell of the compile matrix builds, and what is read of its log."""
 
-    CELL = matrix.Cell("x", "about", fragments=("common", "vswap"), lines=("CONFIG_A=y",))
-    SPARSE = matrix.Cell("x86_64-sparse", "about", kind="sparse", fragments=())
-    PATCH_CELL = matrix.Cell("patch-01", "about", patches=1, fragments=())
+    CELL = matrix.Cell("x", fragments=("common", "vswap"), lines=("CONFIG_A=y",))
+    SPARSE = matrix.Cell("x86_64-sparse", kind="sparse", fragments=())
+    PATCH_CELL = matrix.Cell("patch-01", patches=1, fragments=())
 
     VERSIONS = staticmethod(matrix.tool_versions.__wrapped__)
 
@@ -1532,7 +1532,7 @@ class Cells(Toy):
             "x86_64-sparse": ("sparse", ""), "swap-i386": ("compile", "allnoconfig-i386"),
             "off-identical": ("identical", "all-off")})
         self.assertEqual(sum(cell.seed == "x86_64-clang" for cell in matrix.CELLS), 15)
-        cell = matrix.Cell("patch-01", "0001-hook.patch", patches=1)
+        cell = matrix.Cell("patch-01", patches=1)
         self.assertEqual(matrix.every_cell(), [*matrix.CELLS, cell])
         # Files that no hook makes part of the build need no cell.
         self.write("checkout/patches/0000-files.patch", "a message\n---\n")
@@ -1553,7 +1553,7 @@ class Cells(Toy):
         cross = ["CROSS_COMPILE=aarch64-linux-gnu-"]
         for pair, more in ((("arm64", "gcc"), cross), (("arm64", "clang"), []),
                            (("x86_64", "gcc"), [])):
-            self.assertEqual(matrix.toolchain(matrix.Cell("x", "", *pair)), [*pair, *more])
+            self.assertEqual(matrix.toolchain(matrix.Cell("x", *pair)), [*pair, *more])
 
     def test_our_options(self):
         self.write("checkout/rust/mm/Kconfig", "config OURS\n\tbool\n config NO\nconfig A_1\n")
@@ -1784,7 +1784,7 @@ class Cells(Toy):
 
     def test_a_cell_starts_from_its_seed(self):
         cell = matrix.dataclasses.replace(self.CELL, seed="seed")
-        self.patch(matrix, "CELLS", [self.SPARSE, matrix.Cell("seed", ""), cell])
+        self.patch(matrix, "CELLS", [self.SPARSE, matrix.Cell("seed"), cell])
         last = ["compile_cell x x", "said x x", "judge x"]
         self.run_compile(cell)
         self.assertEqual(self.steps, ["compile_cell seed seed", "plant seed x", *last])
@@ -1796,7 +1796,7 @@ class Cells(Toy):
         self.assertEqual(self.steps, last)
 
     def test_trees_that_cannot_be_compared(self):
-        off = matrix.Cell("off", "", fragments=())
+        off = matrix.Cell("off", fragments=())
         self.patch(matrix, "CELLS", [off])
         self.patch(disasm, "compare", lambda *args: (["f differs"], "note"))
         configured = self.patch(matrix, "configure", mock.Mock())
@@ -1804,7 +1804,7 @@ class Cells(Toy):
         for folder in (matrix.folder(off), base):
             folder.mkdir(parents=True)
             (folder / ".config").write_text("")
-        cell = matrix.Cell("x", "", kind="identical", seed="off", fragments=())
+        cell = matrix.Cell("x", kind="identical", seed="off", fragments=())
         for problems, made, found in (([], True, ["f differs"]), (["bad"], True, ["bad"]),
                                       ([], False, ["the pristine tree does not compile"])):
             self.patch(matrix, "run_compile", lambda _: (list(problems), ""))
@@ -1820,7 +1820,7 @@ class Cells(Toy):
                            ("identical", "identical")):
             for other in ("compile", "identical"):
                 self.patch(matrix, f"run_{other}", lambda _, other=other: ([other], ""))
-            cell = matrix.Cell("x", "", kind=kind)
+            cell = matrix.Cell("x", kind=kind)
             self.assertEqual(matrix.run_cell(cell, {}), ("", [name]))
 
 

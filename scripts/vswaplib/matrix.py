@@ -37,7 +37,6 @@ ALWAYS = ("CONFIG_WERROR=n",)
 @dataclasses.dataclass(frozen=True)
 class Cell:
     name: str
-    about: str
     arch: str = "x86_64"
     cc: str = "clang"
     fragments: tuple = X86
@@ -47,60 +46,56 @@ class Cell:
     seed: str = ""              # the cell whose build folder this one starts from
 
 
-def option(name, value, about, extra=()):
-    """Returns a cell that differs from x86_64-clang by one option."""
-    sign = "no-" if value == "n" else ""
-    lines = (f"CONFIG_{name}={value}", *extra)
-    return Cell(f"{sign}{name.lower()}", about, lines=lines, seed="x86_64-clang")
-
-
 # The parts of our work that can be on or off.
 PARTS = ("CONFIG_RUST_VSWAP", "CONFIG_RUST_ZSWAP")
 # The parts that a cell must have. Otherwise an extra dependency could silently remove them.
 STAYS = tuple(f"{part}=y" for part in PARTS)
 OFF = tuple(f"{part}=n" for part in PARTS)
 
+
+def option(first, *more, stays=STAYS):
+    """Returns a cell that differs from x86_64-clang by one option, and by more that it needs."""
+    name, value = first.lower().split("=")
+    lines = tuple(f"CONFIG_{line}" for line in (first, *more))
+    return Cell(f"no-{name}" if value == "n" else name, lines=(*lines, *stays),
+                seed="x86_64-clang")
+
+
 CELLS = [
-    Cell("x86_64-clang", "the vswap configuration", lines=STAYS),
-    Cell("x86_64-sparse", "sparse on the same", lines=STAYS, kind="sparse"),
-    Cell("x86_64-gcc", "the vswap configuration with gcc", cc="gcc"),
-    Cell("arm64-clang", "arm64", arch="arm64", fragments=ARM,
-         lines=(*ARM_LINES, *STAYS)),
-    Cell("arm64-gcc", "arm64 with gcc", arch="arm64", cc="gcc", fragments=ARM,
-         lines=ARM_LINES),
-    Cell("allnoconfig-clang", "everything off", fragments=()),
-    Cell("allnoconfig-gcc", "everything off, gcc", cc="gcc", fragments=()),
-    Cell("allnoconfig-i386", "everything off, 32 bit", arch="i386", fragments=()),
-    Cell("allnoconfig-arm", "everything off, no MMU", arch="arm", fragments=(),
-         lines=("CONFIG_MMU=n",)),
-    Cell("swap-i386", "32 bit with swap, zswap, memcg and THP", arch="i386",
+    Cell("x86_64-clang", lines=STAYS),
+    Cell("x86_64-sparse", lines=STAYS, kind="sparse"),
+    Cell("x86_64-gcc", cc="gcc"),
+    Cell("arm64-clang", arch="arm64", fragments=ARM, lines=(*ARM_LINES, *STAYS)),
+    Cell("arm64-gcc", arch="arm64", cc="gcc", fragments=ARM, lines=ARM_LINES),
+    Cell("allnoconfig-clang", fragments=()),
+    Cell("allnoconfig-gcc", cc="gcc", fragments=()),
+    Cell("allnoconfig-i386", arch="i386", fragments=()),
+    Cell("allnoconfig-arm", arch="arm", fragments=(), lines=("CONFIG_MMU=n",)),
+    Cell("swap-i386", arch="i386", seed="allnoconfig-i386",
          lines=("CONFIG_SWAP=y", "CONFIG_ZSWAP=y", "CONFIG_MEMCG=y",
-                "CONFIG_TRANSPARENT_HUGEPAGE=y"), seed="allnoconfig-i386"),
-    option("SWAP", "n", "no swap at all"),
-    option("ZSWAP", "n", "no zswap, and so no virtual slots", ("CONFIG_RUST=y",)),
-    option("MEMCG", "n", "no memory cgroups", STAYS),
-    option("TRANSPARENT_HUGEPAGE", "n", "no huge pages: SWAPFILE_CLUSTER is 256", STAYS),
-    option("SMP", "n", "one CPU", STAYS),
-    option("SHMEM", "n", "no shmem", STAYS),
-    option("RUST", "n", "no Rust"),
-    option("RUST_VSWAP", "n", "zswap in Rust alone", ("CONFIG_RUST_ZSWAP=y",)),
-    option("RUST_ZSWAP", "n", "zswap in C, and so no virtual slots", ("CONFIG_RUST=y",)),
-    Cell("all-off", "our work off", lines=OFF, seed="x86_64-clang"),
-    Cell("kunit", "with our KUnit tests", fragments=(*X86, "kunit"), lines=STAYS,
-         seed="x86_64-clang"),
-    option("MEMCG_V1", "y", "cgroup v1", STAYS),
-    option("HIBERNATION", "y", "hibernation", ("CONFIG_PM=y", *STAYS)),
-    option("MEMORY_FAILURE", "y", "hardware poison", ("CONFIG_X86_MCE=y", *STAYS)),
-    option("PREEMPT_RT", "y", "sleeping spinlocks", STAYS),
-    Cell("off-identical", "our work off: mm/*.o disassembles to base's", kind="identical",
-         lines=OFF, seed="all-off"),
+                "CONFIG_TRANSPARENT_HUGEPAGE=y")),
+    # Without huge pages, SWAPFILE_CLUSTER is 256.
+    *map(option, ("MEMCG=n", "TRANSPARENT_HUGEPAGE=n", "SMP=n", "SHMEM=n", "MEMCG_V1=y",
+                  "PREEMPT_RT=y")),
+    option("HIBERNATION=y", "PM=y"),
+    option("MEMORY_FAILURE=y", "X86_MCE=y"),
+    # There are no virtual slots without zswap in Rust.
+    option("SWAP=n", stays=()),
+    option("ZSWAP=n", "RUST=y", stays=()),
+    option("RUST=n", stays=()),
+    option("RUST_VSWAP=n", "RUST_ZSWAP=y", stays=()),
+    option("RUST_ZSWAP=n", "RUST=y", stays=()),
+    Cell("all-off", lines=OFF, seed="x86_64-clang"),
+    Cell("kunit", fragments=(*X86, "kunit"), lines=STAYS, seed="x86_64-clang"),
+    # With our work off, mm/*.o disassembles to base's.
+    Cell("off-identical", kind="identical", lines=OFF, seed="all-off"),
 ]
 
 
 def every_cell():
     """Returns all cells, also one for each patch of the series that changes files of the kernel.
     The others add files that such a patch makes part of the build."""
-    return CELLS + [Cell(f"patch-{number:02}", patch.name, patches=number)
+    return CELLS + [Cell(f"patch-{number:02}", patches=number)
                     for number, (patch, _) in enumerate(tree.series(), 1) if tree.files_of(patch)]
 
 
