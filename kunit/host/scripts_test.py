@@ -1208,7 +1208,7 @@ class Diagnostics(unittest.TestCase):
 
     def said(self, *lines):
         return {step: dict(counter) for step, counter in
-                diagnostics.parse("\n".join(lines), ["/tree"]).items()}
+                diagnostics.parse("\n".join(lines), "/tree").items()}
 
     def test_a_warning_belongs_to_its_step(self):
         self.assertEqual(
@@ -1686,7 +1686,7 @@ class Cells(Toy):
             (self.folder_of(cell) / "make.log").write_text(log)
             parsed = self.patch(diagnostics, "parse", mock.Mock(return_value={}))
             matrix.said(cell, matrix.folder(cell), self.source)
-            parsed.assert_called_once_with(text, [self.source])
+            parsed.assert_called_once_with(text, self.source)
 
     LOG = "".join(f"  {step}\n{name}:1:1: warning: of {step.split()[0]}\n" for step, name in
                   (("CC      mm/a.o", "mm/a.c"), ("CC      mm/gone.o", "mm/gone.c"),

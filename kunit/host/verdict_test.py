@@ -2073,7 +2073,7 @@ class Programs(Kept):
 
     def test_a_check_that_cannot_run_has_a_problem(self):
         check = mock.Mock(side_effect=common.Failure("no cargo", "run setup"), __name__="check")
-        self.assertEqual(lint.reported(check)(), ["no cargo", "next: run setup"])
+        self.assertEqual(lint.problems_of(check), ["no cargo", "next: run setup"])
 
     def test_lint(self):
         self.recorder.wants = lambda name: name != "c"
@@ -2142,7 +2142,9 @@ class Checks(Kept):
         self.assertEqual(lint.run.call_args, mock.call(
             ["env", "A=1", "tool", "-Copt", f"{self.top}/work/mm/vswap.rs", "--emit=metadata",
              "--cap-lints=allow", f"--out-dir={self.top}/work", "--error-format=short"],
-            cwd=self.top, env={"E": "1", "RUSTC_BOOTSTRAP": "1"}, check=False))
+            cwd=self.top, check=False, env={
+                "E": "1", "RUSTC_BOOTSTRAP": "1",
+                "CLIPPY_CONF_DIR": str(lint.tree.pristine())}))
         self.assertEqual((self.top / "work/mm/vswap.rs").read_text(), "\nmod misuse;\n")
         self.assertIn("E0505", (self.top / "work/mm/misuse.rs").read_text())
 
@@ -2384,8 +2386,8 @@ class Crates(Kept):
                 self.assertEqual(check(), said)
             words = run.call_args.args[0]
             self.assertEqual(words[:6], ["env", "A=1", tool, "-Cx", "rust/mm/vswap.rs", option])
-            self.assertTrue(words[6].startswith("--out-dir=/"))
-            self.assertEqual(words[7:], ["--error-format=short", "-Dwarnings"])
+            self.assertTrue(words[7].startswith("--out-dir=/"))
+            self.assertEqual([words[6], words[8]], ["-Dwarnings", "--error-format=short"])
             self.assertEqual((run.call_args.kwargs["cwd"], run.call_args.kwargs["check"]),
                              (self.top / "um", False))
             self.assertEqual(run.call_args.kwargs["env"],

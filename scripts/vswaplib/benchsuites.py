@@ -180,23 +180,17 @@ COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:po
                         "workingset_refault_file", "anon_kb", "anon_most_kb", "lat_p50_ns",
                         "lat_p99_ns", "lat_max_ns")}
 
-# {(swapload's command, its phase): the row's last word}. Other phases, such as the fill and the
-# swap-out of refault, stay in the JSON but are no results.
+# {(swapload's command, its phase): the row's last word}. A phase that is called like the command
+# needs no entry. Other phases, such as the fill and the swap-out of refault, stay in the JSON but
+# are no results.
 ROWS = {
     ("free", "swapout"): "swap-out",
-    ("free", "free"): "free",
     ("free", "settle"): "free, work left to others",
-    ("refault", "refault"): "refault",
-    ("fork", "fork"): "fork",
     ("fork", "exit"): "exit of the child",
-    ("swapoff", "swapoff"): "swapoff",
     ("swapoff", "touch"): "touch after swapoff",
     ("usemem", "usemem"): "fill",
     ("usemem", "reread"): "read again",
     ("usemem", "free"): "free",
-    ("stream", "stream"): "stream",
-    ("writeback", "writeback"): "writeback",
-    ("run", "run"): "run",
     ("run", "sys"): "of that in the kernel",
     ("run", "elapsed"): "from its start to its end",
     ("run", "fault"): "a major fault",
@@ -255,8 +249,7 @@ def number(text):
 def parse_output(text):
     """Parses a guest's output into (info, rows, locks). A row has its name, its figure in ns per
     page and all that swapload printed with it."""
-    info, rows, locks = {}, [], []
-    command = {}
+    info, rows, locks, configs = {}, [], [], {}
     for line in text.splitlines():
         kind, fields = parse_line(line)
         if kind == "info":
@@ -264,11 +257,12 @@ def parse_output(text):
         elif kind == "lockstat":
             locks.append({key: number(value) for key, value in fields.items()})
         elif kind == "swapload" and fields.get("phase") == "config":
-            command[fields["tag"]] = fields
+            configs[fields["tag"]] = fields
         elif kind == "swapload" and "ns_per_page" in fields:
-            config = command.get(fields["tag"], {})
-            word = ROWS.get((config.get("command"), fields["phase"]))
+            config = configs.get(fields["tag"], {})
+            phase, command = fields["phase"], config.get("command")
+            word = ROWS.get((command, phase), phase if phase == command else None)
             values = {key: number(value) for key, value in fields.items()}
-            rows.append({"tag": fields["tag"], "row": word, "command": config.get("command"),
+            rows.append({"tag": fields["tag"], "row": word, "command": command,
                          "config": config, **values})
     return info, rows, locks

@@ -30,14 +30,12 @@ OTHER = re.compile(r"\b(warning|error)\b\s*:", re.I)
 Diagnostic = collections.namedtuple("Diagnostic", "file kind text")
 
 
-def relative(path, trees):
+def relative(path, tree):
     """Returns the path of a file inside the kernel tree, for any spelling of it."""
-    for top in trees:
-        path = path.removeprefix(str(top) + "/")
-    return re.sub(r"^(\.\.?/)+", "", path)
+    return re.sub(r"^(\.\.?/)+", "", path.removeprefix(f"{tree}/"))
 
 
-def parse(text, trees):
+def parse(text, tree):
     """Returns {step: Counter of Diagnostic}.
 
     Without line numbers, so that a warning whose line has merely moved is the same
@@ -53,15 +51,15 @@ def parse(text, trees):
             step = " ".join(heading.groups()) if heading else "make"
             rust_step = step if step.startswith(("RUSTC", "CLIPPY")) else rust_step
             said[step] = collections.Counter()
-        elif found := _diagnostic(line, lines[number + 1:number + 8], trees):
+        elif found := _diagnostic(line, lines[number + 1:number + 8], tree):
             said[rust_step if RUST_STYLE.match(line) else step][found] += 1
     return {key: value for key, value in said.items() if value}
 
 
-def _diagnostic(line, following, trees):
+def _diagnostic(line, following, tree):
     placed = C_STYLE.match(line) or DOC_STYLE.match(line)
     if placed:
-        return Diagnostic(relative(placed["file"], trees), placed["kind"].lower(), placed["text"])
+        return Diagnostic(relative(placed["file"], tree), placed["kind"].lower(), placed["text"])
     rust = RUST_STYLE.match(line)
     if rust:
         if RUST_TOTAL.match(rust["text"]):
@@ -69,12 +67,11 @@ def _diagnostic(line, following, trees):
         for after in following:
             place = RUST_PLACE.match(after)
             if place:
-                return Diagnostic(relative(place["file"], trees), rust["kind"], rust["text"])
+                return Diagnostic(relative(place["file"], tree), rust["kind"], rust["text"])
         return Diagnostic("", rust["kind"], rust["text"])
     if OTHER.search(line) and not line.startswith("make"):
-        for top in trees:
-            line = line.replace(f"{top}/", "")
-        return Diagnostic("", "warning", re.sub(r"\+0x[0-9a-f]+|:\d+", "", line.strip()))
+        line = line.strip().replace(f"{tree}/", "")
+        return Diagnostic("", "warning", re.sub(r"\+0x[0-9a-f]+|:\d+", "", line))
     return None
 
 

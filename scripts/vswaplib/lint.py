@@ -147,20 +147,25 @@ def _kernel_rustc():
     return words[:rustc], words[rustc + 1:]
 
 
-def kernel_crate(tool, *more):
+def _on_kernel_crate(tool, *more, root=None):
     """Runs another tool on the kernel crate: the command that make saved, with the tool instead of
-    rustc.
+    rustc, and with another root of the crate if one is given.
 
     `make CLIPPY=1` would do the same. But it changes the command of each Rust library, so that it
     and the next ordinary build would each rebuild all of Rust. And `make rustdoc` does not support
     crates outside of rust/.
     """
     variables, words = _kernel_rustc()
+    words = [root if root and word.endswith("rust/mm/vswap.rs") else word for word in words]
     env = {**setup.tool_env(), "RUSTC_BOOTSTRAP": "1", "CLIPPY_CONF_DIR": str(tree.pristine())}
     with tempfile.TemporaryDirectory() as work:
-        done = run(["env", *variables, setup.rust_tool(tool), *words, *more, f"--out-dir={work}",
-                    "--error-format=short", "-Dwarnings"], cwd=build.folder("um"), env=env,
-                   check=False)
+        return run(["env", *variables, setup.rust_tool(tool), *words, *more, f"--out-dir={work}",
+                    "--error-format=short"], cwd=build.folder("um"), env=env, check=False)
+
+
+def kernel_crate(tool, *more):
+    """Checks that a tool has no warnings about the kernel crate."""
+    done = _on_kernel_crate(tool, *more, "-Dwarnings")
     if not done.returncode:
         return []
     text = done.text.replace(f"{tree.home()}/tree/vswap/", "")
@@ -209,19 +214,14 @@ def misuse():
     # A line may have the same error several times.
     expected = collections.Counter((number, code) for number, line in lines_of(MISUSE)
                                    for code in re.findall(r"E\d{4}", line.partition("//~")[2]))
-    variables, words = _kernel_rustc()
-    root = next((word for word in words if word.endswith("rust/mm/vswap.rs")), None)
     with tempfile.TemporaryDirectory() as work:
         copy = pathlib.Path(work) / "mm"
         shutil.copytree(ROOT / "rust" / "mm", copy)
         shutil.copy(ROOT / MISUSE, copy)
         with (copy / "vswap.rs").open("a") as handle:
             handle.write("mod misuse;\n")
-        words = [str(copy / "vswap.rs") if word == root else word for word in words]
-        done = run(["env", *variables, setup.rust_tool("rustc"), *words, "--emit=metadata",
-                    "--cap-lints=allow", f"--out-dir={work}", "--error-format=short"],
-                   cwd=build.folder("um"), env={**setup.tool_env(), "RUSTC_BOOTSTRAP": "1"},
-                   check=False)
+        done = _on_kernel_crate("rustc", "--emit=metadata", "--cap-lints=allow",
+                                root=str(copy / "vswap.rs"))
     places = re.findall(r"(\S+\.rs):(\d+):\d+: error(?:\[(E\d{4})\])?", done.text)
     problems = [f"{name.replace(str(copy), 'rust/mm')}:{line}: does not compile" for name, line, _
                 in places if not name.endswith("misuse.rs")]
@@ -348,19 +348,15 @@ def places():
                            "LINKS_ALLOWED in scripts/vswaplib/lint.py")
 
 
-def reported(check):
-    """Returns a function that lists a check's problems. Turns an error of the check into a
-    problem, so that other checks run."""
-    @functools.wraps(check)
-    def wrapped():
-        try:
-            return list(check())
-        except common.Failure as failure:
-            return [failure.what] + ([f"next: {failure.hint}"] if failure.hint else [])
-    return wrapped
+def problems_of(check):
+    """Returns a check's problems. An error of the check is one, so that other checks run."""
+    try:
+        return list(check())
+    except common.Failure as failure:
+        return [failure.what] + ([f"next: {failure.hint}"] if failure.hint else [])
 
 
-CHECKS = [(name, reported(check)) for name, check in [
+CHECKS = [
     ("SPDX lines", spdx),
     ("white space", whitespace),
     ("no machine paths", places),
@@ -375,8 +371,6 @@ CHECKS = [(name, reported(check)) for name, check in [
     ("figures are of one tree", figures),
     ("unreached lines exist", guestcoverage.stale),
     ("clippy on the host crate", clippy_host),
-    ("clippy on the kernel crate",
-     lambda: kernel_crate("clippy-driver", "--emit=metadata")),
-    ("rustdoc of the kernel crate",
-     lambda: kernel_crate("rustdoc", "--document-private-items")),
-]]
+    ("clippy on the kernel crate", lambda: kernel_crate("clippy-driver", "--emit=metadata")),
+    ("rustdoc of the kernel crate", lambda: kernel_crate("rustdoc", "--document-private-items")),
+]

@@ -34,19 +34,13 @@ class Part:
         return f"kunit/expected/{self.file}"
 
 
-def _lines(path):
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        return []
-    return [line.strip() for line in text.splitlines()
-            if line.strip() and not line.startswith("#")]
-
-
 def _read(part):
     """Reads a manifest. Returns {word: [name]}."""
     lists = {word: [] for word in part.words}
-    for line in _lines(part.path()):
+    text = part.path().read_text() if part.path().exists() else ""
+    for line in map(str.strip, text.splitlines()):
+        if not line or line.startswith("#"):
+            continue
         tag, _, rest = line.partition(" ")
         if line.startswith("@") and tag[1:] not in lists:
             die(f"{part.shown()}: nothing is called {tag}",

@@ -284,7 +284,7 @@ def said(cell, builddir, srctree):
         stale = made.startswith("mm/") and built and made not in built
         return not stale and step.startswith("CHECK ") == (cell.kind == "sparse")
 
-    return {step: counter for step, counter in diagnostics.parse(log, [srctree]).items()
+    return {step: counter for step, counter in diagnostics.parse(log, srctree).items()
             if counts(step)}
 
 
@@ -315,7 +315,7 @@ def base_said(cell, steps):
             (builddir / obj).unlink(missing_ok=True)
         args = toolchain(cell) + (["C=1", f"CHECK={checker()}"] if cell.kind == "sparse" else [])
         make(builddir, srctree, args, *(objects or ["prepare"]))
-        found = diagnostics.parse((builddir / "make.log").read_text(errors="replace"), [srctree])
+        found = diagnostics.parse((builddir / "make.log").read_text(errors="replace"), srctree)
         for step in unknown:
             known[step] = list(found.get(step, collections.Counter()).elements())
         remember("base-said.json", memory)

@@ -131,13 +131,6 @@ def commit_base(repo, names):
     return repo.commit(f"Linux {setup.check_tree(source)}: the files that this series changes")
 
 
-def commit_patch(repo, patch, files):
-    for name, data in files.items():
-        tree.write(repo.path / name, name, data)
-    repo.commit(f"{patch.subject}\n\n{patch.body}\n", author=(patch.author, patch.address),
-                date=patch.date)
-
-
 # --- the cover letter --------------------------------------------------------
 
 def base_note(repo, base):
@@ -212,7 +205,10 @@ def make(folder):
     base = commit_base(repo, sorted({name for files in commits for name in files
                                      if (source / name).exists()}))
     for patch, files in zip(patches, commits, strict=True):
-        commit_patch(repo, patch, files)
+        for name, data in files.items():
+            tree.write(repo.path / name, name, data)
+        repo.commit(f"{patch.subject}\n\n{patch.body}\n", author=(patch.author, patch.address),
+                    date=patch.date)
     last = patches[-1]
     repo.git("format-patch", "-q", "-n", "--cover-letter", "--rfc", "--full-index",
              f"--base={base}", "--signature=rust-vswap", "--cover-from-description=none",

@@ -35,8 +35,8 @@ BOOTS = tuple(guesttests.BOOTS)
 def run_lint(stage):
     """Runs the checks, several at a time, and reports them in their order."""
     with guest.pool(guesttests.LANES) as pool:
-        for name, check in [(name, pool.submit(check)) for name, check in lint.CHECKS
-                            if stage.wants(name)]:
+        for name, check in [(name, pool.submit(lint.problems_of, check))
+                            for name, check in lint.CHECKS if stage.wants(name)]:
             problems = check.result()
             stage(name, not problems, "\n".join(problems))
 
