@@ -224,7 +224,7 @@ class Guests(unittest.TestCase):
                 patches.enter_context(mock.patch.object(target, name, value))
             for variant, saved in (("vswap", 0), ("cover", 1)):
                 with self.assertRaises(guest.GuestFailure):
-                    guest.boot(variant, ensure=False)
+                    guest.boot(variant)
                 self.assertEqual(counters.save.call_count, saved)
             self.assertIsNone(commands[0]["memory"])
             builddir, memory, name = counters.save.call_args.args

@@ -84,11 +84,13 @@ class BadInput(unittest.TestCase):
             parser.set_defaults(verb="boot")
             done = guest.Result("", 0, pathlib.Path("log"), 1, [])
             with mock.patch.object(sys, "stdin", stdin), \
+                    mock.patch.object(build, "ensure") as ensure, \
                     mock.patch.object(guest, "boot", return_value=done) as booted, \
                     contextlib.redirect_stdout(io.StringIO()) as out:
                 self.assertEqual(boot.main(parser.parse_args([])), 0)
             self.assertIn(told, out.getvalue())
             self.assertEqual(booted.call_args.args, ("vswap", "true\n"))
+            ensure.assert_called_once_with("vswap")
 
     def test_bad_disk_size(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -326,12 +328,11 @@ class Machines(unittest.TestCase):
                     (guest, "_watch", booted), (guest, "LOGS", top / "a/logs"),
                     (initramfs, "build", built), (build, "page_size", lambda _: 4096),
                     (build, "image", lambda variant: f"image of {variant}"),
-                    (build, "ensure", lambda variant: f"new image of {variant}"),
                     (os, "access", lambda *_: False)):
                 patches.enter_context(mock.patch.object(target, name, value))
             result = guest.boot("vswap", "script", smp=3, mem="2G", disks=["1M"], append="a=b",
                                 timeout=7, files={"f": 1}, numa=True, host_root=True,
-                                ensure=False, splats_ok=True, follow="follow")
+                                splats_ok=True, follow="follow")
             self.assertEqual((result.output, result.code, len(result.splats)), ("said\n", 3, 1))
             self.assertRegex(str(result.log), "/a/logs/boot-vswap-.*[.]log$")
             command, out, log, uml, timeout, quiet, follow = booted.call_args.args
@@ -348,7 +349,7 @@ class Machines(unittest.TestCase):
                 guest.boot("um", mem="3G", disks=["1M"], append="c=d", quiet=False)
             command, out, _, uml, timeout, quiet, follow = booted.call_args.args
             self.assertEqual((uml, timeout, quiet, follow), (True, 600, False, None))
-            self.assertEqual((command[:2], command[-2:]), (["new image of um", "mem=3G"], [
+            self.assertEqual((command[:2], command[-2:]), (["image of um", "mem=3G"], [
                 f"ubd0={out.parents[1]}/disk0", "c=d"]))
 
     def test_disks(self):

@@ -602,7 +602,7 @@ class Guests(Folder):
         selftests._boot(selftests.DEBUG, tests)
         selftests._boot(selftests.VIRTUAL, tests)
         self.assertEqual(self.boots[0], {
-            "variant": "debug", "mem": "3G", "smp": 4, "numa": True, "ensure": False,
+            "variant": "debug", "mem": "3G", "smp": 4, "numa": True,
             "host_root": True, "timeout": 10 * (2 * 7 + 11) + 120, "disks": ["1G", "1G"],
             "files": {"vswap/selftests/prog": self.fs / "prog"}, "append": selftests.APPEND})
         self.assertEqual(self.boots[1]["append"], selftests.APPEND + " vswap=on")

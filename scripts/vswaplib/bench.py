@@ -49,7 +49,7 @@ def _boot(group, variant, quick, run=0):
     result = guest.boot(name, script_text(group, quick, run, env), smp=group.smp, mem=group.mem,
                         disks=list(group.disks), append=group.append + append,
                         icount=group.icount or group.clock == ICOUNT,
-                        timeout=group.timeout, ensure=False, host_root=group.host_root,
+                        timeout=group.timeout, host_root=group.host_root,
                         files={f"vswap/src/{path.name}": path for path in
                                initramfs.GUEST.glob("*.[ch]")} if group.host_root else {},
                         # A benchmark may measure how processes are killed.

@@ -33,6 +33,7 @@ def main(args):
     if args.verb == "shell":
         if not build.arch_of(args.variant).qemu:
             die("the shell needs a QEMU variant", "scripts/vswap shell --variant vswap")
+        build.ensure(args.variant)
         say("    'exit' or 'poweroff -f' ends the guest")
         guest.boot(args.variant, shell=True, **shared)
         return 0
@@ -45,6 +46,7 @@ def main(args):
         say("    type the script for the guest's shell, then Ctrl-D" if sys.stdin.isatty() else
             "    reading the script for the guest's shell from standard input")
         script = sys.stdin.read()
+    build.ensure(args.variant)
     result = guest.boot(args.variant, script, icount=args.icount, timeout=args.timeout,
                         quiet=False, allowed=guest.KINDS, **shared)
     say(f"    exit code {result.code} after {result.seconds:.0f} s; kernel log: {result.log}")

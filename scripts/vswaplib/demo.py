@@ -86,7 +86,7 @@ def _boot(variant, device):
     # Without a device the working set may be OOM-killed, which the table shows. Sometimes kswapd
     # gets no page for the swap table of a device cluster, and goes on.
     result = guest.boot(variant, f"SIZE={SIZE} exec sh /vswap/demo.sh {device}", mem=MEMORY,
-                        timeout=900, ensure=False, follow=live.follow,
+                        timeout=900, follow=live.follow,
                         disks=[f"{SIZE}M"] if device in ("disk", "both") else [],
                         allowed=("alloc", "oom") if variant == "base" or device == "none"
                         else ("alloc",))

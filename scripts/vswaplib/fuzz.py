@@ -55,9 +55,8 @@ def run_guest(args, script, timeout, quiet):
     failed), and splats."""
     output = []
     try:
-        result = guest.boot(args.variant, script, **GUEST, timeout=timeout, ensure=False,
-                            splats_ok=True, quiet=quiet, follow=output.append,
-                            allowed=ALLOWED)
+        result = guest.boot(args.variant, script, **GUEST, timeout=timeout, splats_ok=True,
+                            quiet=quiet, follow=output.append, allowed=ALLOWED)
     except guest.GuestFailure as error:
         return "".join(output), None, [error.what.splitlines()[0], error.hint]
     splats = [*result.splats[:5], f"kernel log: {result.log}"] if result.splats else []

@@ -304,9 +304,9 @@ def _error_of_qemu(cmd, console, ended):
 
 def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=False, timeout=600,
          files=None, quiet=True, host_root=False, numa=False, shell=False, splats_ok=False,
-         ensure=True, follow=None, allowed=()):
-    """Boots `variant`, runs `script` in it, and returns a Result. Calls `follow` with each new
-    piece of the script's output as it comes.
+         follow=None, allowed=()):
+    """Boots `variant`, which was built, runs `script` in it, and returns a Result. Calls `follow`
+    with each new piece of the script's output as it comes.
 
     Raises GuestFailure on a panic, a splat or a time-out, and if the guest ends without the
     script's exit code. With `splats_ok`, splats do not raise but are in the Result. `allowed` names
@@ -314,7 +314,7 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
     begun: see _error_of_qemu().
     """
     _refuse_if_stopped()
-    image = build.ensure(variant) if ensure else build.image(variant)
+    image = build.image(variant)
     arch = build.arch_of(variant)
     uml = not arch.qemu
     log = _unused_log(variant)

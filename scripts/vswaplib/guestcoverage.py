@@ -59,7 +59,6 @@ class _Stage:
 def run_guests():
     """Runs KUnit and all guest tests with counters. Returns the stages."""
     shutil.rmtree(counters.counts_folder(), ignore_errors=True)
-    build.ensure(counters.VARIANT)
     kunit = _Stage("kunit")
     with step("KUnit with counters"):
         ktap.run(counters.VARIANT, kunit)

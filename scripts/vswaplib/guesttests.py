@@ -241,7 +241,7 @@ def _one_guest(variant, todo, stages):
     failure = ""
     try:
         result = guest.boot(variant, _driver(todo, slow), **_options(variant, todo[0]),
-                            ensure=False, splats_ok=True,
+                            splats_ok=True,
                             timeout=slow * sum(script.timeout for script in todo) + 120,
                             follow=tap.feed)
         splats, log = result.splats, [f"the whole log: {result.log}"]

@@ -11,7 +11,7 @@ import io
 import re
 import sys
 
-from . import guest, setup
+from . import build, guest, setup
 
 
 @functools.cache
@@ -70,6 +70,7 @@ def parse(log):
 
 def run(variant, stage, only=""):
     """Boots a variant with KUnit, or only the suites that match a pattern, and reports results."""
+    build.ensure(variant)
     chosen = f" kunit.filter_glob={only}" if only else ""
     try:
         result = guest.boot(variant, "true", append="kunit.enable=1 kunit.autorun=1" + chosen,

@@ -263,13 +263,6 @@ def unused_imports(module):
     return [(line, name) for name, line in imported.items() if name not in used]
 
 
-def string_lines(module):
-    """Returns the numbers of lines that begin inside of a string, where a tab is text."""
-    return {number for node in ast.walk(module)
-            if isinstance(node, (ast.Constant, ast.JoinedStr))
-            for number in range(node.lineno + 1, node.end_lineno + 1)}
-
-
 def python_files():
     """Checks that Python files compile, have a docstring, and use their imports."""
     for name in script_files("python", "*.py"):
@@ -288,9 +281,8 @@ def python_files():
         for node in ast.walk(module):
             if isinstance(node, ast.ExceptHandler) and node.type is None:
                 yield f"{name}:{node.lineno}: a bare except hides errors: name what it catches"
-        texts = string_lines(module)
         for number, line in lines_of(name):
-            if re.match(r" *\t", line) and number not in texts:
+            if re.match(r" *\t", line):
                 yield f"{name}:{number}: a tab: indent with four spaces"
             if len(line) > MAX_LINE:
                 yield f"{name}:{number}: {len(line)} columns: break it at {MAX_LINE}"

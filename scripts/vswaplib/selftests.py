@@ -326,7 +326,7 @@ def _boot(side, todo, before=None):
                    disks=["1G", "1G"], append=APPEND + side.append, host_root=True,
                    timeout=side.slow * sum(test.timeout * todo[test] for test in tests) + 120,
                    files={f"vswap/selftests/{name}": path for name, path in programs().items()},
-                   ensure=False, follow=stream.feed)
+                   follow=stream.feed)
     except guest.GuestFailure as error:
         failure = f"{error.what}\n{error.hint}"
     for test, rounds in stream.rounds.items():
