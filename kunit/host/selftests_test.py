@@ -391,6 +391,8 @@ class Report:
         self.lines = {}
 
     def __call__(self, name, ok, detail=""):
+        if "log is clean" in name and name in self.lines:
+            name += " (2)"
         assert name not in self.lines, name
         self.lines[name] = ok, detail
 
@@ -581,7 +583,7 @@ class Guests(Folder):
                 raise guest.GuestFailure(f"BUG {boots.count('vswap')}", "read")
         self.patch(guest, "boot", boot)
         report = self.run_group(Test("prog", "mm"))
-        self.assertEqual(report.lines["selftest: the vswap kernel's log is clean (prog)"],
+        self.assertEqual(report.lines["selftest: the vswap kernel's log is clean"],
                          (False, "BUG 1\nread\nBUG 2\nread"))
 
     def test_a_splat_is_told_with_the_selftest_that_it_came_in(self):
@@ -701,9 +703,9 @@ class Guests(Folder):
         detail = "3 of 3, base 3 of 3"
         self.assertEqual(report.lines["selftest prog: one"], (True, detail))
         self.assertEqual(report.lines["selftest prog@2: two"], (True, "1 of 1, base 1 of 1"))
-        self.assertEqual(report.lines["selftest: the vswap kernel's log is clean (prog, prog@2)"],
+        self.assertEqual(report.lines["selftest: the vswap kernel's log is clean"],
                          (True, ""))
-        self.assertIn("selftest on base: the base kernel's log is clean (prog, prog@2)",
+        self.assertIn("selftest on base: the base kernel's log is clean",
                       report.lines)
         self.assertEqual((len(report.lines), report.bad()), (8, []))
         self.assertEqual(sorted(boot["variant"] for boot in self.boots), ["base", "vswap"])
@@ -765,7 +767,7 @@ class Guests(Folder):
         self.patch(guest, "boot", boot)
         report = self.run_group(Test("prog", "mm"))
         self.assertEqual(report.bad(), [
-            "selftest on base: the base kernel's log is clean (prog)", f"selftest prog: {END}"])
+            "selftest on base: the base kernel's log is clean", f"selftest prog: {END}"])
 
     def test_a_splat_after_the_last_test_is_told(self):
         real = self.boot
@@ -776,7 +778,7 @@ class Guests(Folder):
                 raise guest.GuestFailure("the vswap kernel reported: BUG", "read")
         self.patch(guest, "boot", boot)
         report = self.run_group(Test("prog", "mm"))
-        self.assertEqual(report.bad(), ["selftest: the vswap kernel's log is clean (prog)"])
+        self.assertEqual(report.bad(), ["selftest: the vswap kernel's log is clean"])
         self.assertIn("BUG", report.lines[report.bad()[0]][1])
 
     def test_a_splat_stays_told_when_later_rounds_are_clean(self):
@@ -791,7 +793,7 @@ class Guests(Folder):
         self.patch(guest, "boot", boot)
         report = self.run_group(Test("prog", "mm"))
         self.assertGreater(boots.count("vswap"), 1)
-        clean = "selftest: the vswap kernel's log is clean (prog)"
+        clean = "selftest: the vswap kernel's log is clean"
         self.assertEqual(report.lines[clean], (False, "the vswap kernel reported: BUG\nread"))
 
     def test_each_side_has_what_it_takes(self):
@@ -816,7 +818,7 @@ class Guests(Folder):
         kind = selftests.DEBUG.kind
         self.assertEqual(report.lines, {
             **{f"{kind} prog: {case}": (True, "1 of 1") for case in ("one", "two", END)},
-            f"{kind}: the debug kernel's log is clean (prog)": (True, "")})
+            f"{kind}: the debug kernel's log is clean": (True, "")})
         self.assertEqual((self.fs / "sides").read_text(), "debug\n")
 
     def test_beside_a_test_that_base_runs(self):
@@ -828,8 +830,8 @@ class Guests(Folder):
         self.assertEqual(report.lines[f"{kind} prog@2: two"], (False, "0 of 1"))
         self.assertEqual(report.bad(), [f"{kind} prog@2: two"])
         self.assertEqual({name for name in report.lines if "log" in name}, {
-            "selftest on base: the base kernel's log is clean (prog, prog@2)",
-            f"{kind}: the debug kernel's log is clean (prog, prog@2)"})
+            "selftest on base: the base kernel's log is clean",
+            f"{kind}: the debug kernel's log is clean"})
 
     def test_a_debug_kernel_that_dies_in_a_test_of_its_own(self):
         def boot(*_, **options):
@@ -839,7 +841,7 @@ class Guests(Folder):
                                 sides=(selftests.DEBUG,))
         kind = selftests.DEBUG.kind
         self.assertEqual(report.bad(), [f"{kind} prog: {END}",
-                                        f"{kind}: the debug kernel's log is clean (prog)"])
+                                        f"{kind}: the debug kernel's log is clean"])
 
     def run_all(self, full):
         built, groups = [], []
@@ -862,9 +864,9 @@ class Guests(Folder):
                                    ("selftest with virtual slots", ("prog", "prog@2", "prog@3")),
                                    ("selftest on the debug kernel", ("prog@2", "prog@3")))
                for name in names for case, ok in (("one", None), ("two", None), (END, True))},
-            **{f"{side.kind}: the {side.variant} kernel's log is clean ({names})": True
+            **{f"{side.kind}: the {side.variant} kernel's log is clean{number}": True
                for side in (selftests.BASE, selftests.PLAIN, selftests.VIRTUAL, selftests.DEBUG)
-               for names in ("prog, prog@2", "prog@3")}})
+               for number in ("", " (2)")}})
 
     def test_what_only_full_runs_does_not_run_without(self):
         self.patch(build, "ensure", lambda name: None)

@@ -87,17 +87,13 @@ def rustfmt():
     command = [setup.rust_tool("rustfmt"), f"--edition={edition}", f"--config-path={settings}"]
     done = run([*command, "--check", "-l", *(ROOT / name for name in names)],
                env=setup.tool_env(), check=False)
-    problems = []
-    for line in done.text.splitlines():
-        path = pathlib.Path(line.strip())
-        if path.is_absolute() and path.exists():
-            problems.append(f"{path.relative_to(ROOT)}: not formatted: rustfmt --edition={edition} "
-                            f"--config-path {settings} {path.relative_to(ROOT)}")
-        elif line.strip():
-            problems.append(line)
+    fixes = {str(ROOT / name): f"{name}: not formatted: rustfmt --edition={edition} "
+             f"--config-path {settings} {name}" for name in names}
+    problems = sorted({fixes.get(line.strip(), line) for line in done.text.splitlines()
+                       if line.strip()})
     if done.returncode and not problems:
         problems.append(f"rustfmt --check ends with {done.returncode} and names no file")
-    return sorted(set(problems))
+    return problems
 
 
 def short_messages(text, prefix=""):

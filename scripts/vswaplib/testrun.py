@@ -130,14 +130,9 @@ def selftest_of(name):
 
 def run_selftests(full, stage):
     """Runs all selftests, or the selected ones."""
-    def report(name, ok, detail=""):
-        # A result about a guest ends with the list of its selftests. Remove the list from the name,
-        # because a run of selected tests has another list.
-        stage(re.sub(r" \([^()]*\)$", "", name) if "log is clean" in name else name, ok, detail)
-
     chosen = [test for test in selftests.TESTS if stage.wanted is None
               or test.name in stage.wanted]
-    selftests.run_all(chosen, full, report)
+    selftests.run_all(chosen, full, stage)
 
 
 # ----------------------------------------------------------- what a run consists of
