@@ -352,12 +352,16 @@ class Compared(unittest.TestCase):
         self.assertFalse(selftests.is_open([]))
 
 
+def alone(rounds):
+    return selftests.compare(None, rounds, {})
+
+
 class Alone(unittest.TestCase):
     """Tests the verdict on a test that base does not run."""
 
     def judge(self, *rounds):
         return [(line.case, line.verdict, line.skipped, str(line))
-                for line in selftests.judge_alone([dict(words) for words in rounds])]
+                for line in alone([dict(words) for words in rounds])]
 
     def test_all_pass(self):
         self.assertEqual(self.judge({"a": "ok", "b": "skip", END: "ok"}), [
@@ -383,7 +387,7 @@ class Alone(unittest.TestCase):
         self.assertEqual(self.judge({"a": "ok", END: "not ok"})[1][1], "worse")
 
     def test_nothing_is_open(self):
-        self.assertFalse(selftests.is_open(selftests.judge_alone([{"a": "not ok", END: "ok"}])))
+        self.assertFalse(selftests.is_open(alone([{"a": "not ok", END: "ok"}])))
 
 
 class Report:
