@@ -315,8 +315,14 @@ class Machines(unittest.TestCase):
             self.assertEqual(os.listdir(folder), [])
 
     def test_the_environment_of_a_guest(self):
-        with mock.patch.object(setup, "tool_env", lambda: {"E": "1"}):
+        with mock.patch.object(common, "ENV", {"E": "1"}):
             self.assertEqual(guest._env(), {"E": "1", "TMPDIR": "/tmp", "HOME": str(guest.CACHE)})
+
+    def test_the_environment_of_a_command(self):
+        said = common.run(["sh", "-c", 'echo "$PATH $LC_ALL $HOME $X"'], env={"X": "x"}).text
+        path, *others = said.split()
+        self.assertEqual(path.split(":")[0], f"{common.TOOLS}/bin")
+        self.assertEqual(others, ["C.UTF-8", os.environ["HOME"], "x"])
 
     def test_a_guest_gets_what_the_caller_asks_for(self):
         """boot() hands each of its arguments on, and takes the exit code from the output."""
@@ -1457,7 +1463,6 @@ class Cells(Toy):
                                     (tree, "home", lambda: self.top / "home"),
                                     (tree, "vswap", lambda: self.top / "vswap"),
                                     (tree, "assemble", lambda *args: args),
-                                    (setup, "tool_env", lambda: {"E": "1"}),
                                     (setup, "ensure", mock.Mock()),
                                     (build, "make_args", lambda *args: list(args))):
             self.patch(target, name, value)
@@ -1611,8 +1616,7 @@ class Cells(Toy):
         versions = self.VERSIONS()
         self.assertEqual([str(version).split("/")[-1] for version in versions],
                          [f"clang-{setup.LLVM} 1", "gcc 1", "rustc 1", "bindgen 1", "sparse 1"])
-        self.assertEqual(run.call_args, mock.call(["sparse", "--version"], env={"E": "1"},
-                                                  check=False))
+        self.assertEqual(run.call_args, mock.call(["sparse", "--version"], check=False))
 
     def test_what_is_remembered(self):
         self.assertEqual(common.remembered(matrix.home() / "a.json"), {})
@@ -1645,7 +1649,7 @@ class Cells(Toy):
         self.assertEqual(run.call_args.args[0], [
             "make", "-C", self.source, f"O={self.top}", f"-j{common.JOBS}", "-Otarget", "-k",
             "LLVM=1", "W=1", "mm/", "a.o"])
-        self.assertEqual(run.call_args.kwargs, {"log": self.top / "make.log", "env": {"E": "1"},
+        self.assertEqual(run.call_args.kwargs, {"log": self.top / "make.log",
                                                 "check": False})
 
     def test_the_configuration_of_a_cell(self):
@@ -1672,7 +1676,7 @@ class Cells(Toy):
             run.return_value.text = text
             self.assertEqual(matrix.checker(), command)
         run.assert_called_with(["sh", self.source / "scripts/checker-valid.sh", "sparse", "-m64"],
-                               env={"E": "1"}, check=False)
+                               check=False)
 
     def test_what_sparse_reads_wrongly(self):
         path = self.write("linux/a.c", "MODULE_AUTHOR(x);\nint a;\n module_param(y)\nmodule_param("
@@ -1965,7 +1969,7 @@ class SameCode(unittest.TestCase):
         (place / ".a.o.cmd").write_text(f"savedcmd_mm/a.o := {compiler} ; true\n")
         for command in (compiler.split(), [f"llvm-ar-{setup.LLVM}", "rcsT", "mm/built-in.a",
                                            "mm/a.o"]):
-            common.run(command, cwd=place.parent, env=setup.tool_env())
+            common.run(command, cwd=place.parent)
         return place.parent
 
     def compared(self, *changes):

@@ -2090,7 +2090,6 @@ class Checks(Kept):
         done = types.SimpleNamespace(text=text, returncode=code)
         self.patch(lint, "ROOT", self.top)
         self.patch(lint, "run", mock.Mock(return_value=done))
-        self.patch(setup, "tool_env", lambda: {"E": "1"})
         self.patch(lint.tree, "pristine", lambda: self.top)
         self.patch(build, "folder", lambda _: self.top)
         self.patch(setup, "rust_tool", lambda _: "tool")
@@ -2113,7 +2112,7 @@ class Checks(Kept):
             self.assertIn(said or "", "".join(problems))
         self.assertEqual(lint.run.call_args, mock.call(
             ["tool", "--edition=2021", f"--config-path={settings}", "--check", "-l", path],
-            env={"E": "1"}, check=False))
+            check=False))
         self.patch(lint, "named", lambda *_: [])
         self.assertEqual(self.check(lint.rustfmt, "", 1), [])
 
@@ -2142,7 +2141,7 @@ class Checks(Kept):
             ["env", "A=1", "tool", "-Copt", f"{self.top}/work/mm/vswap.rs", "--emit=metadata",
              "--cap-lints=allow", f"--out-dir={self.top}/work", "--error-format=short"],
             cwd=self.top, check=False, env={
-                "E": "1", "RUSTC_BOOTSTRAP": "1",
+                "RUSTC_BOOTSTRAP": "1",
                 "CLIPPY_CONF_DIR": str(lint.tree.pristine())}))
         self.assertEqual((self.top / "work/mm/vswap.rs").read_text(), "\nmod misuse;\n")
         self.assertIn("E0505", (self.top / "work/mm/misuse.rs").read_text())
@@ -2333,7 +2332,6 @@ class Crates(Kept):
         super().setUp()
         for target, name, value in ((setup, "rust_tool", lambda name: name),
                                     (setup, "cargo_env", lambda name: {"of": name}),
-                                    (setup, "tool_env", lambda: {"E": "1"}),
                                     (lint.tree, "pristine", lambda: self.top / "linux"),
                                     (lint.tree, "home", lambda: self.top),
                                     (build, "folder", lambda _: self.top / "um"),
@@ -2389,7 +2387,7 @@ class Crates(Kept):
             self.assertEqual((run.call_args.kwargs["cwd"], run.call_args.kwargs["check"]),
                              (self.top / "um", False))
             self.assertEqual(run.call_args.kwargs["env"],
-                             {"E": "1", "RUSTC_BOOTSTRAP": "1",
+                             {"RUSTC_BOOTSTRAP": "1",
                               "CLIPPY_CONF_DIR": str(self.top / "linux")})
             self.ended("\n".join(map(str, range(9))), 1)
             self.assertEqual(check(), [f"{tool} on rust/mm failed:", *"12345678"])

@@ -73,7 +73,7 @@ def apply_to_git(place, patches, version):
             # An index of our own, so that the user's is not touched. Until the end only objects
             # are added to the repository.
             return run(["git", *words], cwd=place, check=check,
-                       env={"GIT_INDEX_FILE": str(work / "index"), "LC_ALL": "C.UTF-8", **env})
+                       env={"GIT_INDEX_FILE": str(work / "index"), **env})
 
         git("read-tree", "HEAD")
         made = [git("rev-parse", "HEAD").text.strip()]

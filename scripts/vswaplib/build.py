@@ -83,8 +83,7 @@ def make_args(arch="x86_64", cc="clang"):
 def make(builddir, srctree, args, *targets, log=None, names=False, show=False):
     """Runs make. With `names`, it logs what it compiles. With `show`, that is shown meanwhile."""
     return run(["make", *([] if names else ["-s"]), "-C", srctree, f"O={builddir}",
-                f"-j{common.JOBS}", *args, *targets], log=log, env=setup.tool_env(),
-               show=show)
+                f"-j{common.JOBS}", *args, *targets], log=log, show=show)
 
 
 def options_of(text):

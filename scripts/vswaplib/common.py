@@ -20,6 +20,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("VSWAP_CACHE")
                      or pathlib.Path.home() / ".cache" / "rust-vswap")
 TOOLS = CACHE / "tools"
+LLVM = "22"
+# Commands run with our own tools before the machine's, and their messages are in English.
+ENV = {"PATH": f"{TOOLS}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+       "LIBCLANG_PATH": f"/usr/lib/llvm-{LLVM}/lib", "RUSTC": "/usr/bin/rustc",
+       "LC_ALL": "C.UTF-8"}
 LOGS = CACHE / "logs"
 JOBS = os.cpu_count() or 1
 
@@ -203,7 +208,7 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", stdin=subproc
     its output and where the rest is.
     """
     cmd = [str(part) for part in cmd]
-    options = {"cwd": cwd, "env": {**os.environ, **(env or {})}, "stdin": stdin,
+    options = {"cwd": cwd, "env": {**os.environ, **ENV, **(env or {})}, "stdin": stdin,
                "stderr": subprocess.STDOUT}
     try:
         if log:

@@ -68,21 +68,20 @@ def take_maps(builddir):
     """Copies objects that were compiled again, and changes them so that they can be linked."""
     for name in OBJECTS:
         built, copy = builddir / name, map_of(builddir, name)
-        if "__llvm_prf_cnts" not in run([tool("readelf"), "-SW", built],
-                                        env=setup.tool_env()).text:
+        if "__llvm_prf_cnts" not in run([tool("readelf"), "-SW", built]).text:
             continue
         copy.parent.mkdir(exist_ok=True)
         shutil.copyfile(built, copy)
         run([tool("objcopy"), *(f"--rename-section={old}={new}" for old, new in SECTIONS.items()),
-             built], env=setup.tool_env())
+             built])
 
 
 # ----------------------------------------------------------- where the counters are
 
 def _names(builddir):
     """Returns the names of all functions that may have counters."""
-    reports = [json.loads(run([tool("cov"), "export", "--empty-profile", map_of(builddir, name)],
-                              env=setup.tool_env()).text) for name in OBJECTS]
+    reports = [json.loads(run([tool("cov"), "export", "--empty-profile",
+                               map_of(builddir, name)]).text) for name in OBJECTS]
     return {function["name"] for report in reports for function in report["data"][0]["functions"]}
 
 
@@ -104,7 +103,7 @@ def find_records(names, data, address):
 def records(builddir):
     """Returns the functions of a build that have counters."""
     image = builddir / "vmlinux"
-    text = run([tool("readelf"), "-SW", image], env=setup.tool_env()).text
+    text = run([tool("readelf"), "-SW", image]).text
     place = re.search(r"\] \.data +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+)", text)
     if not place:
         die(f"{image} has no section .data", "remove its folder and rerun")

@@ -44,8 +44,7 @@ def measure(place):
     run(cargo, cwd=folder, env=env, hint="scripts/vswap test --quick shows which tests fail")
     counts = place / "counts"
     run([counters.tool("profdata"), "merge", "-sparse", "-o", counts,
-         *sorted(place.glob("*.profraw"))], env=setup.tool_env(),
-        hint="is it of the same version as rustc's LLVM?")
+         *sorted(place.glob("*.profraw"))], hint="is it of the same version as rustc's LLVM?")
     return executables(built.text), counts
 
 
@@ -55,8 +54,8 @@ def export(program, counts, *options):
     If llvm-cov gets several programs, it takes each function from the first one that has it. An
     inline function that the first program does not call then counts as not executed.
     """
-    done = run([counters.tool("cov"), "export", f"--instr-profile={counts}", *options, program],
-               env=setup.tool_env(), check=False)
+    tool = counters.tool("cov")
+    done = run([tool, "export", f"--instr-profile={counts}", *options, program], check=False)
     # Warnings come first.
     found = re.search(r"^(\{|SF:)", done.text, re.M)
     if not found and "no coverage data found" not in done.text:

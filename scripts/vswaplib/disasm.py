@@ -13,11 +13,9 @@ __LINE__ defined as 0. If the difference is gone, only line numbers differed.
 
 import pathlib
 import re
-import subprocess
 import tempfile
 
-from . import setup
-from .common import die, run
+from .common import LLVM, die, run
 
 # Names made by __UNIQUE_ID() have a counter that depends on all earlier uses.
 UNIQUE = re.compile(r"(__UNIQUE_ID_\w*?_?)\d+")
@@ -32,8 +30,7 @@ FUNCTION = re.compile(r"^<(.+)>:$")
 
 def disassembly(obj):
     """Returns {function: its instructions} of one object."""
-    text = run([f"llvm-objdump-{setup.LLVM}", "-dr", "--no-show-raw-insn", "--no-leading-addr",
-                obj], env=setup.tool_env()).text
+    text = run([f"llvm-objdump-{LLVM}", "-dr", "--no-show-raw-insn", "--no-leading-addr", obj]).text
     functions, lines = {}, []
     for line in text.splitlines():
         line = ALTERNATIVE.sub(r"\1", UNIQUE.sub(r"\1", line.strip()))
@@ -60,8 +57,7 @@ def differing(one, other):
 
 def members(builddir, folder="mm"):
     """Returns the objects that a build folder has of `folder`, relative to the build folder."""
-    return run([f"llvm-ar-{setup.LLVM}", "t", f"{folder}/built-in.a"], cwd=builddir,
-               env=setup.tool_env()).text.split()
+    return run([f"llvm-ar-{LLVM}", "t", f"{folder}/built-in.a"], cwd=builddir).text.split()
 
 
 def saved_command(builddir, obj):
@@ -81,11 +77,10 @@ def compile_without_lines(builddir, obj, output):
     command, count = re.subn(rf"-o {re.escape(obj)}\b", f"-o '{output}'", command)
     if count != 1:
         die(f"cannot read the compiler call of {builddir}/{obj}", "remove that folder and rerun")
-    done = subprocess.run(f"{command} -D__LINE__=0 -Wno-builtin-macro-redefined", shell=True,
-                          cwd=builddir, env=setup.tool_env(), text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    done = run(["sh", "-c", f"{command} -D__LINE__=0 -Wno-builtin-macro-redefined"],
+               cwd=builddir, check=False)
     if done.returncode:
-        die(f"{obj} does not compile with __LINE__ fixed:\n{done.stdout[-2000:]}",
+        die(f"{obj} does not compile with __LINE__ fixed:\n{done.text[-2000:]}",
             "see scripts/vswaplib/disasm.py")
 
 

@@ -19,7 +19,7 @@ import threading
 import time
 
 from . import arch as archs
-from . import build, common, counters, initramfs, setup
+from . import build, common, counters, initramfs
 from .common import CACHE, LOGS, Failure, die
 
 EXIT = re.compile(r"^VSWAP-EXIT (\d+)$", re.M)
@@ -370,7 +370,7 @@ def _verdict(variant, output, console, ended, timeout, log, seconds, splats_ok, 
 
 def _env():
     # User Mode Linux keeps a folder of its own under HOME.
-    return {**setup.tool_env(), "TMPDIR": "/tmp", "HOME": str(CACHE)}
+    return {**common.ENV, "TMPDIR": "/tmp", "HOME": str(CACHE)}
 
 
 def _watch(cmd, out, log, uml, timeout, quiet, follow=None):

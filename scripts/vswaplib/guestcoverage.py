@@ -79,8 +79,7 @@ def merged():
     if not texts:
         die("no guest has left counts", "scripts/vswap test --coverage=guest")
     counts = folder / "counts"
-    run([counters.tool("profdata"), "merge", "-sparse", "-o", counts, *texts],
-        env=setup.tool_env())
+    run([counters.tool("profdata"), "merge", "-sparse", "-o", counts, *texts])
     return counts
 
 

@@ -48,7 +48,7 @@ def workloads(arch=archs.X86_64, page_size=PAGE):
             folder.mkdir(parents=True, exist_ok=True)
             # Two guests may be prepared at the same time.
             temp = binary.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-            run([*flags, "-o", temp, path, *common_files, "-lm"], env=setup.tool_env())
+            run([*flags, "-o", temp, path, *common_files, "-lm"])
             temp.rename(binary)
         programs[path.stem] = binary
     return programs
@@ -76,4 +76,4 @@ def build(path, script, files=None, arch=archs.X86_64, page_size=PAGE):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
     (top / "vswap/script").write_text(script)
-    run(["sh", "-c", ARCHIVE, path], cwd=top, env={"LC_ALL": "C"})
+    run(["sh", "-c", ARCHIVE, path], cwd=top)

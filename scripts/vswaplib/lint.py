@@ -85,8 +85,7 @@ def rustfmt():
     settings = tree.pristine() / ".rustfmt.toml"
     edition = re.search(r'^edition = "(\d+)"', settings.read_text(), re.M).group(1)
     command = [setup.rust_tool("rustfmt"), f"--edition={edition}", f"--config-path={settings}"]
-    done = run([*command, "--check", "-l", *(ROOT / name for name in names)],
-               env=setup.tool_env(), check=False)
+    done = run([*command, "--check", "-l", *(ROOT / name for name in names)], check=False)
     fixes = {str(ROOT / name): f"{name}: not formatted: rustfmt --edition={edition} "
              f"--config-path {settings} {name}" for name in names}
     problems = sorted({fixes.get(line.strip(), line) for line in done.text.splitlines()
@@ -153,7 +152,7 @@ def _on_kernel_crate(tool, *more, root=None):
     """
     variables, words = _kernel_rustc()
     words = [root if root and word.endswith("rust/mm/vswap.rs") else word for word in words]
-    env = {**setup.tool_env(), "RUSTC_BOOTSTRAP": "1", "CLIPPY_CONF_DIR": str(tree.pristine())}
+    env = {"RUSTC_BOOTSTRAP": "1", "CLIPPY_CONF_DIR": str(tree.pristine())}
     with tempfile.TemporaryDirectory() as work:
         return run(["env", *variables, setup.rust_tool(tool), *words, *more, f"--out-dir={work}",
                     "--error-format=short"], cwd=build.folder("um"), env=env, check=False)

@@ -145,10 +145,9 @@ def checker():
     """Returns the sparse command. Debian 12's sparse does not know typeof_unqual, and the kernel
     then skips the check. Reading it as typeof causes a few complaints, which the pristine tree
     gets as well."""
-    probe = run(["sh", tree.pristine() / "scripts" / "checker-valid.sh", "sparse", "-m64"],
-                env=setup.tool_env(), check=False)
-    return "sparse" if probe.text.strip() == "1" else \
-        "sparse -D__typeof_unqual__=__typeof__"
+    script = tree.pristine() / "scripts" / "checker-valid.sh"
+    probe = run(["sh", script, "sparse", "-m64"], check=False)
+    return "sparse" if probe.text.strip() == "1" else "sparse -D__typeof_unqual__=__typeof__"
 
 
 # What an old sparse cannot read: {complaint: lines where it is mistaken}. These macros have a
@@ -205,7 +204,7 @@ def inputs(cell):
 def tool_versions():
     tools = (f"clang-{setup.LLVM}", "gcc", setup.rust_tool("rustc"),
              common.TOOLS / "bin" / "bindgen", "sparse")
-    return tuple(run([tool, "--version"], env=setup.tool_env(), check=False).text.partition("\n")[0]
+    return tuple(run([tool, "--version"], check=False).text.partition("\n")[0]
                  for tool in tools)
 
 
@@ -233,7 +232,7 @@ def make(builddir, srctree, args, *targets):
     """Runs make. Returns true if it succeeded. Appends to the log: see diagnostics.py."""
     done = run(["make", "-C", srctree, f"O={builddir}", f"-j{common.JOBS}", "-Otarget", "-k",
                 *args, "W=1", *targets],
-               log=builddir / "make.log", env=setup.tool_env(), check=False)
+               log=builddir / "make.log", check=False)
     return done.returncode == 0
 
 

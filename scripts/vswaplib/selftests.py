@@ -175,15 +175,14 @@ def _build(folder, wanted):
     copy.mkdir()
     subprocess.run(["cp", "-a", "--parents", *COPIED, copy], cwd=source, check=True)
     make = ["nice", "make", f"-j{common.JOBS}"]
-    common.run([*make, "-C", source, f"O={headers}", "ARCH=x86_64", "headers"], log=log,
-        env=setup.tool_env())
+    common.run([*make, "-C", source, f"O={headers}", "ARCH=x86_64", "headers"], log=log)
     for part in sorted({part for part, _ in wanted}):
         names = [name for at, name in wanted if at == part]
         place = _make_part(make, copy, headers, part, names, log)
         for name in names:
             shutil.move(place / name, temp / name)
     common.run(["gcc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", temp / "patient.so",
-                PRELOADED], log=log, env=setup.tool_env())
+                PRELOADED], log=log)
     for name in ("tree", "headers", "out"):
         shutil.rmtree(temp / name, ignore_errors=True)
     os.replace(temp, folder)
@@ -195,7 +194,7 @@ def _make_part(make, copy, headers, part, wanted, log):
     if part == "tools/mm":
         for program in wanted:
             common.run(["gcc", "-O2", "-Wall", "-pthread", "-o", copy / part / program,
-                 copy / part / f"{program}.c"], log=log, env=setup.tool_env())
+                 copy / part / f"{program}.c"], log=log)
         return copy / part
     source = copy / "tools/testing/selftests" / part
     if all(name.endswith(".sh") for name in wanted):
@@ -204,7 +203,7 @@ def _make_part(make, copy, headers, part, wanted, log):
     out.mkdir(parents=True)
     common.run([*make, "-C", source, f"OUTPUT={out}", "CC=gcc", "ARCH=x86_64",
          f"KHDR_INCLUDES=-isystem {headers}/usr/include",
-         *[out / program for program in wanted]], log=log, env=setup.tool_env())
+         *[out / program for program in wanted]], log=log)
     return out
 
 

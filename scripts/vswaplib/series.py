@@ -109,7 +109,7 @@ class Repository:
         self.git("init", "-q", "-b", "series")
 
     def git(self, *words, author=BASE_AUTHOR, date=BASE_DATE, check=True, hint=""):
-        env = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C.UTF-8",
+        env = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
                "GIT_AUTHOR_NAME": author[0], "GIT_AUTHOR_EMAIL": author[1],
                "GIT_COMMITTER_NAME": author[0], "GIT_COMMITTER_EMAIL": author[1],
                "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
@@ -161,7 +161,7 @@ def checkpatch(path, source, *options):
     """Returns complaints of checkpatch.pl about one file."""
     done = run(["perl", source / "scripts" / "checkpatch.pl", "--strict", "--terse",
                 "--no-summary", "--show-types", f"--root={source}", *options, path],
-               cwd=source, env={"LC_ALL": "C.UTF-8"}, check=False)
+               cwd=source, check=False)
     text = pathlib.Path(path).read_text(errors="replace").splitlines()
     complaints = []
     for line in done.text.splitlines():

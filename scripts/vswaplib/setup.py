@@ -17,9 +17,8 @@ import tempfile
 
 from . import arch as archs
 from . import common
-from .common import CACHE, ROOT, TOOLS, die, run, say, step
+from .common import CACHE, LLVM, ROOT, TOOLS, die, run, say, step
 
-LLVM = "22"
 BINDGEN = "0.72.1"
 QEMU_MIN = (10, 0)  # 7.2 crashed two-CPU guests that use CONFIG_JUMP_LABEL
 KERNEL_SERIES = ("7", "3")
@@ -42,21 +41,13 @@ def rust_tool(name):
     return f"/usr/bin/{name}"
 
 
-def tool_env():
-    """Returns an environment in which our own tools come before the machine's."""
-    return {"PATH": f"{TOOLS}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "LIBCLANG_PATH": f"/usr/lib/llvm-{LLVM}/lib",
-            "RUSTC": rust_tool("rustc"), "LC_ALL": "C.UTF-8"}
-
-
 def cargo_env(what):
     """Returns cargo's environment: builds go outside of the checkout, and the user's settings are
     ignored. Each checkout has its own folder, because cargo would take builds of another checkout
     for its own and up to date."""
     checkout = common.digest(str(ROOT))[:8]
-    return {**tool_env(), "CARGO": rust_tool("cargo"),
-            "CARGO_TARGET_DIR": str(CACHE / "cargo" / checkout / what),
-            "CARGO_TERM_COLOR": "never"}
+    return {"CARGO": rust_tool("cargo"), "CARGO_TERM_COLOR": "never",
+            "CARGO_TARGET_DIR": str(CACHE / "cargo" / checkout / what)}
 
 
 # --- what the machine has to have ------------------------------------------
@@ -225,7 +216,7 @@ def install(names=PACKAGES, arch=archs.X86_64):
     have = qemu_version(arch)
     if not have or have < QEMU_MIN:
         die(f"{arch.qemu} {QEMU_MIN[0]}.{QEMU_MIN[1]} or newer is needed, and apt did not bring it",
-            f"put a newer {arch.qemu} on PATH")
+            f"put a newer {arch.qemu} into /usr/local/bin")
 
 
 def busybox(arch=archs.X86_64):
@@ -267,7 +258,7 @@ def cargo_install(package, version, takes, name, *words):
     if not binary.exists() or version not in run([binary, *words, "--version"], check=False).text:
         with step(f"building {name} {version} with cargo ({takes})"):
             run([rust_tool("cargo"), "install", package, "--version", version, "--locked",
-                 "--force", "--root", TOOLS], log=LOG, env=tool_env(), show=True,
+                 "--force", "--root", TOOLS], log=LOG, show=True,
                 hint="cargo fetches it from its registry: is the network up?")
     return binary
 

@@ -114,7 +114,7 @@ def copy_in(source, name, folder):
 def apply_patch(patch, folder, version):
     """Applies a patch without fuzz. Returns the hunks that apply, but at another place."""
     done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
-               cwd=folder, env={"LC_ALL": "C"}, check=False)
+               cwd=folder, check=False)
     file, failed, moved = "?", [], []
     for line in done.text.splitlines():
         if line.startswith("patching file "):
