@@ -1967,7 +1967,7 @@ class Programs(Kept):
 
     def test_results_of_unittest(self):
         self.assertEqual(testrun.scripts_results(UNITTEST), [
-            ("verdict_test.X.test_a", True, "ok"), ("verdict_test.X.test_b", False, "FAIL"),
+            ("verdict_test.X.test_a", True, ""), ("verdict_test.X.test_b", False, "FAIL"),
             ("verdict_test.X.test_c", False, "ERROR"),
             ("verdict_test.X.test_d", None, "skipped 'no disk'")])
 
@@ -2002,7 +2002,7 @@ class Programs(Kept):
             self.recorder.seen.clear()
             self.scripts(text, code)
             self.assertEqual(self.ok()["all end"], False)
-        self.assertIn("exit code 1, 4 results", self.recorder.seen[-1][2])
+        self.assertIn("exit code 1, 4 of 4 results", self.recorder.seen[-1][2])
         self.assertIn("Ran 4 tests", self.recorder.seen[-1][2])
 
     def test_details_of_scripts(self):
@@ -2024,9 +2024,10 @@ class Programs(Kept):
 
     def test_results_of_cargo(self):
         self.assertEqual(testrun.cargo_results(self.CARGO),
-                         ([("a::b", True), ("c", True), ("d", None), ("src/a.rs - f", False)], 4))
+                         ([("a::b", True, ""), ("c", True, ""), ("d", None, ""),
+                           ("src/a.rs - f", False, "")], 4))
         self.assertEqual(testrun.cargo_results("test a.rs - f (line 9) - compile fail ... ok\n"),
-                         ([("a.rs - f - compile fail", True)], 0))
+                         ([("a.rs - f - compile fail", True, "")], 0))
 
     def cargo(self, text, code=0, **options):
         done = types.SimpleNamespace(text=text, returncode=code)

@@ -28,11 +28,6 @@ def check_free(place):
 
 # --- a git tree --------------------------------------------------------------
 
-def is_top_of_repository(place):
-    done = run(["git", "rev-parse", "--show-toplevel"], cwd=place, check=False)
-    return done.returncode == 0 and pathlib.Path(done.text.strip()).resolve() == place.resolve()
-
-
 def check_clean(place):
     done = run(["git", "status", "--porcelain", "--untracked-files=no"], cwd=place)
     changed = [line[3:] for line in done.text.splitlines()]
@@ -132,7 +127,9 @@ def main(args):
     place = pathlib.Path(args.dir).absolute()
     version = setup.version_of(place)
     check_free(place)
-    if is_top_of_repository(place):
+    # Outside of a repository, git names no folder.
+    top = run(["git", "rev-parse", "--show-toplevel"], cwd=place, check=False).text.strip()
+    if pathlib.Path(top).resolve() == place.resolve():
         patches = [series.read_patch(path) for path, _ in tree.series()]
         commits = apply_to_git(place, patches, version)
         say(f"{place} (Linux {version}) has {len(commits)} commits more, up to {commits[-1][:12]}; "

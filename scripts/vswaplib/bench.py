@@ -71,15 +71,19 @@ def _variant_on(group, variant):
     return variant
 
 
+def _builds(groups, variants):
+    """Returns the builds that groups measure."""
+    names = [_variant_on(group, variant) for group in groups for variant in variants]
+    return list(dict.fromkeys(built(name) for name in names if name))
+
+
 class Run:
     """A running suite. Results are written to disk after every group."""
 
     def __init__(self, args, groups, variants, out):
         self.args, self.groups, self.variants, self.out = args, groups, variants, out
         self.samples = benchreport.Samples()
-        names = [_variant_on(group, variant) for group in groups for variant in variants]
-        self.about = {"images": {name: _image_hash(name)
-                                 for name in dict.fromkeys(built(name) for name in names if name)}}
+        self.about = {"images": {name: _image_hash(name) for name in _builds(groups, variants)}}
         self.again = {}
 
     def save(self):
@@ -268,8 +272,7 @@ def main(args):
         return 0
     variants = _variants(args.variants or VARIANTS.get(args.suite, "base,vswap"))
     groups = _groups(args)
-    for name in dict.fromkeys(built(b) for group in groups for b in
-                              (_variant_on(group, v) for v in variants) if b):
+    for name in _builds(groups, variants):
         build.ensure(name)
     packages = [name for group in groups for name in group.packages]
     if packages:

@@ -230,12 +230,6 @@ def script_text(group, quick, run=0, more=()):
         f"exec sh /vswap/bench/{name} {' '.join(arguments)}\n"
 
 
-def parse_line(line):
-    """Parses 'swapload a=1 b=x' into ('swapload', {'a': '1', 'b': 'x'})."""
-    kind, _, rest = line.partition(" ")
-    return kind, dict(word.split("=", 1) for word in rest.split() if "=" in word)
-
-
 def number(text):
     """Returns a number if the text is one, otherwise the text."""
     for kind in (int, float):
@@ -251,7 +245,9 @@ def parse_output(text):
     page and all that swapload printed with it."""
     info, rows, locks, configs = {}, [], [], {}
     for line in text.splitlines():
-        kind, fields = parse_line(line)
+        # 'swapload a=1 b=x'
+        kind, _, rest = line.partition(" ")
+        fields = dict(word.split("=", 1) for word in rest.split() if "=" in word)
         if kind == "info":
             info.update(fields)
         elif kind == "lockstat":

@@ -41,6 +41,16 @@ def run_lint(stage):
             stage(name, not problems, "\n".join(problems))
 
 
+def _report(stage, results, end, total, code, text):
+    """Reports the results of a program, and that it has ended well and has reported `total`."""
+    for name, ok, detail in results:
+        stage(name, ok, detail)
+    well = not code and results and total == len(results)
+    stage(end, bool(well), "" if well else
+          f"exit code {code}, {len(results)} of {total} results\n"
+          + "\n".join(text.splitlines()[-60:]))
+
+
 # ---------------------------------------------------------------- the scripts
 
 def scripts_results(text):
@@ -50,8 +60,8 @@ def scripts_results(text):
     # Since Python 3.11 the second part ends with the first.
     names = [where if where.endswith(f".{name}") else f"{where}.{name}"
              for name, where, _ in seen]
-    return [(name, None if word.startswith("skipped") else word == "ok", word)
-            for name, (_, _, word) in zip(names, seen)]
+    return [(name, None if word.startswith("skipped") else word == "ok",
+             "" if word == "ok" else word) for name, (_, _, word) in zip(names, seen)]
 
 
 def run_scripts(stage):
@@ -61,25 +71,20 @@ def run_scripts(stage):
     done = subprocess.run([sys.executable, "-B", "-m", "unittest", "-v", *chosen],
                           cwd=ROOT / "kunit" / "host", text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
-    results = scripts_results(done.stderr)
-    for name, ok, detail in results:
-        stage(name, ok, detail if ok is not True else "")
     ran = re.search(r"^Ran (\d+) tests? in", done.stderr, re.M)
-    well = not done.returncode and ran and int(ran.group(1)) == len(results)
-    stage("all end", bool(well), "" if well else
-          f"exit code {done.returncode}, {len(results)} results\n"
-          + "\n".join(done.stderr.splitlines()[-30:]))
+    _report(stage, scripts_results(done.stderr), "all end", int(ran.group(1)) if ran else 0,
+            done.returncode, done.stderr)
 
 
 # ----------------------------------------------------------------------- host
 
 def cargo_results(text):
-    """Parses the output of cargo test into [(name, ok)], and the number of tests reported."""
+    """Parses the output of cargo test into [(name, ok, "")], and the number of tests."""
     seen = re.findall(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b", text, re.M)
     totals = re.findall(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored;", text, re.M)
     words = {"ok": True, "FAILED": False, "ignored": None}
     # The name of a documentation test includes its line.
-    return ([(re.sub(r" \(line \d+\)", "", name), words[word]) for name, word in seen],
+    return ([(re.sub(r" \(line \d+\)", "", name), words[word], "") for name, word in seen],
             sum(int(number) for total in totals for number in total))
 
 
@@ -91,12 +96,7 @@ def run_cargo(what, options, flags, stage):
     cargo = [setup.rust_tool("cargo"), "test", "--no-fail-fast", *options, *chosen]
     done = run(cargo, cwd=ROOT / "kunit" / "host", env=env, check=False)
     results, total = cargo_results(done.text)
-    for name, ok in results:
-        stage(name, ok)
-    well = not done.returncode and results and total == len(results)
-    stage("all build and end", bool(well), "" if well else
-          f"exit code {done.returncode}, {len(results)} of {total} results\n"
-          + "\n".join(done.text.splitlines()[-60:]))
+    _report(stage, results, "all build and end", total, done.returncode, done.text)
 
 
 # --------------------------------------------------------------------- matrix

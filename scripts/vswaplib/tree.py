@@ -58,12 +58,8 @@ def series():
 
 def overlay_files():
     """Returns the relative paths of all files that we add to the kernel tree."""
-    found = []
-    for top in OVERLAY:
-        for folder, _, names in os.walk(ROOT / top):
-            found += [str((pathlib.Path(folder) / name).relative_to(ROOT)) for name in names
-                      if not name.endswith((".orig", ".rej", "~", ".swp"))]
-    return sorted(found)
+    return sorted(str(path.relative_to(ROOT)) for top in OVERLAY for path in (ROOT / top).rglob("*")
+                  if path.is_file() and not path.name.endswith((".orig", ".rej", "~", ".swp")))
 
 
 def belongs(path, places):
