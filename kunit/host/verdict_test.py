@@ -537,14 +537,6 @@ class Ends(unittest.TestCase):
             new = guest._unused_log("um")
             self.assertEqual(sorted(guest.LOGS.iterdir()), sorted([*logs[:200], new]))
 
-    def test_who_needs_the_script_ends_with_it(self):
-        done = self.verdict("a\n\nVSWAP-EXIT 0\n")
-        self.assertIs(guest.require(done, "the load"), done)
-        for code in (1, 255):
-            done = self.verdict(f"a\n\nVSWAP-EXIT {code}\n")
-            with self.assertRaisesRegex(common.Failure, f"the load failed .* {code}:\na"):
-                guest.require(done, "the load")
-
 
 class Kept(unittest.TestCase):
     """A test with manifests and logs in a folder of its own."""

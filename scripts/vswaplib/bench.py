@@ -54,7 +54,10 @@ def _boot(group, variant, quick, run=0):
                                initramfs.GUEST.glob("*.[ch]")} if group.host_root else {},
                         # A benchmark may measure how processes are killed.
                         allowed=guest.KINDS)
-    guest.require(result, f"the benchmark {group.name} on {variant}")
+    if result.code:
+        die(f"the benchmark {group.name} on {variant} failed in the guest with exit code "
+            f"{result.code}:\n" + "\n".join(result.output.splitlines()[-15:]),
+            f"read the whole log: {result.log}")
     return (*parse_output(result.output), result.seconds)
 
 

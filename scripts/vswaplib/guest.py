@@ -456,12 +456,3 @@ def end_children(threads=None):
         if (threads is None or thread in threads) and process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
-
-
-def require(result, what):
-    """Ends the command with an error message unless the script of `result` succeeded."""
-    if result.code:
-        die(f"{what} failed in the guest with exit code {result.code}:\n"
-            + "\n".join(result.output.splitlines()[-15:]),
-            f"read the whole log: {result.log}")
-    return result

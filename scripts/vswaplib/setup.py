@@ -301,8 +301,8 @@ def kernel_home():
         version = check_tree(tree)
         tag = common.digest(str(tree))[:8]
         return CACHE / "kernel" / f"{version}-{tag}", tree
-    homes = [path.parent for path in (CACHE / "kernel").glob("*/linux/.vswap-complete")]
-    homes = [home.parent for home in homes if "-" not in home.parent.name]
+    homes = [path.parents[1] for path in (CACHE / "kernel").glob("*/linux/.vswap-complete")
+             if "-" not in path.parents[1].name]
     if not homes:
         return None
     home = max(homes, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
