@@ -137,33 +137,28 @@ class Shrinker:
             return None
         return int(tried[-1])
 
-    def shrink(self):
-        args, found = self.args, self.found
-        last = args.ops - 1 if found.op is None else found.op
-        every = [(proc, op) for proc in range(args.procs) for op in range(args.ops)]
-        starts = [[(proc, op) for proc, op in every if proc == found.proc and op <= last],
-                  [(proc, op) for proc, op in every if op <= last], every]
-        starts = [items for items in starts if items]
-        index = self.first_failing(starts)
-        if index is None:
-            return None
-        say(f"    it fails again with {len(starts[index])} operations")
-        return reduce(starts[index], self._told)
-
-    def _told(self, candidates):
-        index = self.first_failing(candidates)
-        if index is not None:
-            say(f"    and with {len(candidates[index])}")
-        return index
-
 
 def shrink(args, found):
     say(f"==> reducing seed {found.seed}")
     shrinker = Shrinker(args, found)
-    items = shrinker.shrink()
-    if items is None:
+    last = args.ops - 1 if found.op is None else found.op
+    every = [(proc, op) for proc in range(args.procs) for op in range(args.ops)]
+    starts = [[(proc, op) for proc, op in every if proc == found.proc and op <= last],
+              [(proc, op) for proc, op in every if op <= last], every]
+    starts = [items for items in starts if items]
+    first = shrinker.first_failing(starts)
+    if first is None:
         say(f"    it did not fail again in {shrinker.runs} runs: try more with --tries")
         return
+    say(f"    it fails again with {len(starts[first])} operations")
+
+    def first_failing(candidates):
+        index = shrinker.first_failing(candidates)
+        if index is not None:
+            say(f"    and with {len(candidates[index])}")
+        return index
+
+    items = reduce(starts[first], first_failing)
     say(f"    {len(items)} operations are left after {shrinker.runs} runs:\n"
         f"    swapfuzz replay --seed {found.seed} {options(args)} --only {only(items)} --trace")
     output, _, _ = run_guest(args, f"{PREPARE}swapfuzz replay --seed {found.seed} "
