@@ -334,6 +334,7 @@ class Splats(unittest.TestCase):
         never = "during cgroup: expected oom, which never came"
         self.assertEqual(self.lines(begin, must, oom, no, "VSWAP-TEST next"), [])
         self.assertEqual(self.lines(begin, must, no, "VSWAP-TEST next"), [never])
+        self.assertEqual(self.lines(begin, must, "VSWAP-EXPECT may oom", no), [never])
         self.assertEqual(self.lines(begin, must, "VSWAP-TEST next"), [never])
         self.assertEqual(self.lines(begin, must), [never])
         self.assertEqual(self.lines(must), ["expected oom, which never came"])
@@ -513,6 +514,7 @@ class Ends(unittest.TestCase):
         for uml, console in ((True, "out\nerr\n"), (False, "")):
             said = self.streams("echo out; echo err >&2; echo a > {0}", uml)
             self.assertEqual(said[:2], ("a\n", console))
+        self.assertEqual(self.streams(r"printf '\377' >&2", True)[1], "\ufffd")
 
     def test_what_qemu_says_at_its_end_hides_no_output(self):
         self.assertEqual(self.streams("echo a > {0}; echo odd >&2; exit 1")[0], "a\n")
@@ -520,9 +522,9 @@ class Ends(unittest.TestCase):
     def test_what_was_read_is_not_read_again(self):
         """A kernel that fails may write anything."""
         pieces = (r"ok 1 - größer als ½\r\n", r"ok 2 - a\r\n", "ok 3", r"\377")
-        output, _, followed, _ = self.streams(" sleep 0.2;".join(
+        output, _, followed, said = self.streams(" sleep 0.2;".join(
             f"printf '{piece}' >> {{0}};" for piece in pieces))
-        self.assertEqual(output, "ok 1 - größer als ½\nok 2 - a\nok 3\ufffd")
+        self.assertEqual((output, said), ("ok 1 - größer als ½\nok 2 - a\nok 3\ufffd", ""))
         self.assertEqual("".join(followed), output)
 
     def test_the_oldest_logs_are_removed(self):

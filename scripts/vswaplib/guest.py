@@ -385,7 +385,7 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
         fresh = output_stream.read()
         output += fresh
         console += console_stream.read()
-        if fresh and not quiet:
+        if not quiet:
             print(EXIT.sub("", fresh), end="", flush=True)
         if fresh and follow:
             follow(fresh)
