@@ -56,7 +56,6 @@ use crate::{
             IdRefs,
             LeavingFolio,
             NewCharge,
-            PinnedSlots,
             RecordedFolio,
             SwapCharge,
             SwapCounts,
@@ -579,7 +578,6 @@ fn the_number_of_swap_counts_is_not_made_up(counts: CountsFrom) {
 // The slot may be free.
 fn swap_counts_are_raised_for_slots_that_stay() {
     let _ = slot::dup_entries(512); //~ E0308
-    let _ = PinnedSlots { offset: 512, nr: 1 }; //~ E0451
 }
 
 fn a_folio_is_consumed_with_a_swap_count(folio: LeavingFolio<'_>) {

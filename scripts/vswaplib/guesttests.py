@@ -3,8 +3,8 @@
 
 The scripts of a lane share a guest, because a boot takes longer than most of them. Scripts that
 need another kind of guest, or to be alone, have their own. If a script makes the guest fail or
-takes too long, the rest run in a new one. Each script runs on the debug kernel, and on the kernel for use unless it
-needs features of the debug kernel.
+takes too long, the rest run in a new one. Each script runs on the debug kernel, and on the kernel
+for use unless it needs features of the debug kernel.
 """
 
 import dataclasses

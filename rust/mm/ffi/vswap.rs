@@ -900,8 +900,8 @@ impl CountsFrom {
 ///
 /// # Invariants
 ///
-/// While the value is used, C or a test holds a swap count of each slot, or the lock of its folio in
-/// the swap cache.
+/// While the value is used, C or a test holds a swap count of each slot, or the lock of its folio
+/// in the swap cache.
 pub(crate) struct PinnedSlots {
     offset: usize,
     nr: u32,

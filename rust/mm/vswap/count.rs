@@ -5,8 +5,8 @@
 //!
 //! This file raises the swap count of a slot, in the swap table word or in the extend table. It
 //! moves a count that does not fit in the word to the extend table, and back. It drops only counts
-//! that are in the extend table. `cluster/free.rs` drops counts in words. A task that drops the last
-//! count of a slot without a folio in the swap cache gets the right to free the slot there.
+//! that are in the extend table. `cluster/free.rs` drops counts in words. A task that drops the
+//! last count of a slot without a folio in the swap cache gets the right to free the slot there.
 //!
 //! A count that is dropped is a value, so that it is dropped once: a [`SwapCounts`] of C, or a
 //! [`ClusterCounts`].

@@ -817,9 +817,9 @@ impl NewStoredPage {
     }
 }
 
-/// The zswap charge of pages that were stored, and are to be charged, or that were freed, and are to
-/// be uncharged. It is not `Copy`, so that each page is charged and uncharged only once. Dropping
-/// the value leaves the pages as they are.
+/// The zswap charge of pages that were stored, and are to be charged, or that were freed, and are
+/// to be uncharged. It is not `Copy`, so that each page is charged and uncharged only once.
+/// Dropping the value leaves the pages as they are.
 ///
 /// # Invariants
 ///

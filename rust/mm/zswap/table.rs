@@ -790,8 +790,8 @@ impl LockedSpan<'_> {
     }
 
     /// Puts an entry into the word of the first slot, and adds the page to `new_sum`. Sets the bit
-    /// of the slot in a member on the ring of the folio's memory cgroup. Fails, and leaves the entry
-    /// in `stored`, if the table or the member is missing and `spare` has none. The caller then
+    /// of the slot in a member on the ring of the folio's memory cgroup. If the table or the member
+    /// is missing and `spare` has none, fails, and leaves the entry in `stored`. The caller then
     /// allocates it and tries again.
     #[inline]
     fn put(

@@ -138,9 +138,9 @@ impl LockedSlots<'_> {
     }
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
-    /// way of `freed`. Returns the zswap charge, which the caller uncharges. Returns the device slot
-    /// as `Err` if no zswap entry backs the slot, or if the folio is large. Does the same if `charge`
-    /// is that of another cgroup.
+    /// way of `freed`. Returns the zswap charge, which the caller uncharges. Returns the device
+    /// slot as `Err` if no zswap entry backs the slot, or if the folio is large. Does the same if
+    /// `charge` is that of another cgroup.
     #[inline]
     pub(crate) fn exchange(
         &mut self,
