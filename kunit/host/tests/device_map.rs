@@ -94,8 +94,18 @@ mod order_of_accesses {
     #[test]
     fn readers_read_the_binding_before_the_bit() {
         let log = Log::default();
-        assert_eq!(map(&log).find(3), PhysSlot::new(1, 259));
-        assert_eq!(*log.borrow(), ["binding read", "bits read"]);
+        let place = PhysSlot::new(1, 259);
+        let map = map(&log);
+        for whole in [false, true] {
+            log.borrow_mut().clear();
+            let found = if whole {
+                map.find_run(3, 1)
+            } else {
+                map.find(3)
+            };
+            assert_eq!(found, place);
+            assert_eq!(*log.borrow(), ["binding read", "bits read"]);
+        }
     }
 
     #[test]
@@ -220,6 +230,8 @@ macro_rules! tests {
                             data.iter().filter(|has| **has).count()
                         );
                         let mut next = None;
+                        // How many slots from a slot on have data.
+                        let mut run = 0;
                         for slot in (0..SIZE + 2).rev() {
                             let has = data.get(slot as usize) == Some(&true);
                             if has {
@@ -227,10 +239,13 @@ macro_rules! tests {
                             }
                             prop_assert_eq!(map.has(slot), has);
                             prop_assert_eq!(map.next(slot), next);
-                            prop_assert_eq!(
-                                map.find(slot),
-                                binding.filter(|_| has).and_then(|first| first.nth(slot))
-                            );
+                            run = if has { run + 1 } else { 0 };
+                            let place = binding.and_then(|first| first.nth(slot));
+                            prop_assert_eq!(map.find(slot), place.filter(|_| has));
+                            for nr in [1, 16, run.max(1), run + 1] {
+                                let whole = place.filter(|_| nr <= run);
+                                prop_assert_eq!(map.find_run(slot, nr), whole);
+                            }
                         }
                     }
                 }

@@ -1564,6 +1564,9 @@ fn bound(has_data: bool, threads: &'static [fn(&BoundCluster)], then: fn(&BoundC
 }
 
 fn reads(cluster: &BoundCluster) {
+    let run = cluster.map.find_run(BOUND_SLOT, 1);
+    let place = run.or_else(|| cluster.place());
+    assert_eq!(place, first_slot().nth(BOUND_SLOT));
     assert_eq!(cluster.place(), first_slot().nth(BOUND_SLOT));
 }
 

@@ -44,7 +44,7 @@ macro_rules! tests {
                 layout::{MAX_SWAPFILES, PFN_BITS},
                 record::{Kept, Object, PageSum, Pattern, Place, Record},
                 swap_table::{
-                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, is_counted_word, is_extended_word, is_last_word, is_zero_word, pfn_of_word, put_word, set_zero_word,
+                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, is_addable_word, is_counted_word, is_extended_word, is_last_word, is_zero_word, pfn_of_word, put_word, set_zero_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
@@ -196,6 +196,7 @@ macro_rules! tests {
                         prop_assert_eq!(set_zero_word(word, true), None);
                     }
                     prop_assert_eq!((added, gone(pfn)), (None, None));
+                    prop_assert!(!is_addable_word(word, false) && !is_addable_word(word, true));
                     prop_assert_eq!(consume_word(word, pfn), None);
                     prop_assert_eq!(pfn_of_word(word), None);
                     return Ok(());
@@ -209,6 +210,10 @@ macro_rules! tests {
                 let counted = state.flags().is_ok_and(|flags| flags.count != Count::ZERO);
                 prop_assert_eq!(is_counted_word(word), counted);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
+                for zero in [false, true] {
+                    let fits = added.is_some() && is_zero_word(word) == zero;
+                    prop_assert_eq!(is_addable_word(word, zero), fits);
+                }
                 prop_assert_eq!(has_folio(word), matches!(state, State::Pfn { .. }));
                 let named = match state {
                     State::Pfn { pfn, .. } => Some(pfn),

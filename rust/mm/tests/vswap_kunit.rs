@@ -32,6 +32,7 @@ use crate::{
         }, //
     },
     vswap::{
+        backing,
         capacity,
         cluster::{
             swap_cache::{
@@ -622,9 +623,17 @@ mod tests {
         assert_eq!(refused(start, 2, true)?, Some(EBUSY));
         assert_eq!(refused(start + 1, 2, true)?, Some(EBUSY));
         assert_eq!(refused(start + 2, 2, true)?, None);
+        assert_eq!(backing::zero_batch(start, 4), (1, false));
+        assert_eq!(backing::zero_batch(start + 1, 3), (1, true));
+        assert_eq!(backing::zero_batch(start + 2, 2), (2, false));
         set_state(start, zeros)?;
         assert_eq!(refused(start, 2, true)?, None);
         assert_eq!(refused(start, 4, true)?, Some(EBUSY));
+        assert_eq!(backing::zero_batch(start, 4), (2, true));
+        assert_eq!(backing::zero_batch(start, 1), (1, true));
+        // Larger than a cluster.
+        let most = SWAPFILE_CLUSTER.wrapping_mul(2);
+        assert_eq!(refused(start, most, true)?, Some(EBUSY));
         set_state(start, used)?;
         set_state(start + 1, used)?;
 
@@ -731,6 +740,8 @@ mod tests {
         assert!(slot::none_counted(&cluster.lock(), off + 1, 2));
         assert!(!slot::none_counted(&cluster.lock(), off, 2));
         assert!(slot::any_counted(start, 4));
+        assert!(slot::any_counted(start, 2));
+        assert!(slot::any_counted(start + 2, 2));
         assert!(!slot::any_counted(start + 1, 2));
         // The swap count can rise again.
         dup(start + 1, 1)?;
@@ -864,6 +875,8 @@ mod tests {
             assert_eq!(slot::count(offset), 0);
             assert!(!slot::any_counted(offset, 1));
         }
+        assert!(!slot::any_counted(0, 4));
+        assert_eq!(backing::zero_batch(0, 4), (4, false));
         assert_eq!(slot_alloc::next_used(end), 0);
         // Virtual slot 0 is never used, so no device slot backs it, whether or not that device
         // slot exists.

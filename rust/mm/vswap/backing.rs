@@ -39,6 +39,7 @@ use crate::{
             Cluster,
             ClusterGuard,
             FolioSlots,
+            LockedCluster,
             LockedSlots,
             NewZeros, //
         },
@@ -117,13 +118,30 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
     }
 }
 
+/// Returns true if the pages of consecutive slots can be read as one folio: zswap has all of them,
+/// no slot has a backing, or consecutive slots of a block device back them.
+pub(super) fn reads_as_one(cluster: &LockedCluster<'_>, slots: Range<u32>) -> bool {
+    if let Some(first) = cluster.cluster().find_run(&slots) {
+        return device::in_order(first.ty().into());
+    }
+    // Test only the tag, because decoding would also check the rest of the word. The load checks
+    // it.
+    if cluster.has_record(slots.start) {
+        return slots.into_iter().all(|off| cluster.has_record(off));
+    }
+    let first = cluster.backing(slots.start);
+    slots
+        .zip(0..)
+        .all(|(off, n)| is_next(first, n, cluster.backing(off)))
+}
+
 /// Returns true if the `n`th slot of a large folio, which `backing` backs, can be read together
-/// with the first slot, which `first` backs. That is so if zswap has both pages, if neither slot
-/// has a backing, or if `backing` is the `n`th device slot after `first` on a block device.
-/// Consecutive slots of a swap file need not be contiguous on disk.
-pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
+/// with the first slot, which `first` backs: neither slot has a backing, or `backing` is the `n`th
+/// device slot after `first` on a block device. Consecutive slots of a swap file need not be
+/// contiguous on disk.
+fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     match (first, backing) {
-        (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
+        (Backing::None, Backing::None) => true,
         (Backing::Phys(first), Backing::Phys(slot)) => {
             first.nth(n) == Some(slot) && device::in_order(first.ty().into())
         }
@@ -183,6 +201,9 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
 /// Returns true if consecutive slots of a block device back `slots`, for [`on_device`].
 #[inline(never)]
 fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
+    if let Some(first) = cluster.find_run(&slots) {
+        return device::in_order(first.ty().into());
+    }
     let first = cluster.peek_backing(slots.start);
     matches!(first, Backing::Phys(_))
         && slots
@@ -328,9 +349,11 @@ pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
         return (max, false);
     };
     let first = is_zero_word(cluster.peek_word(start));
-    let mut nr = 1;
-    while nr < max && is_zero_word(cluster.peek_word(start.wrapping_add(nr))) == first {
-        nr = nr.wrapping_add(1);
+    if max <= 1 {
+        return (1, first);
     }
-    (nr, first)
+    let slots = start..start.wrapping_add(max);
+    // Return at least 1, because the flag of the first slot may change between the two reads.
+    let nr = cluster.peek_while(slots, |word| is_zero_word(word) == first);
+    (nr.max(1), first)
 }

@@ -162,6 +162,7 @@ use crate::{
         SLOTS, //
     }, //
 };
+use core::ops::Range;
 use kernel::{
     prelude::*,
     sync::rcu, //
@@ -225,6 +226,23 @@ impl Cluster {
             .words_rcu(&rcu)
             .and_then(|words| words.get(off as usize));
         word.map_or(0, |word| word.load())
+    }
+
+    /// Counts the slots from the start of a range whose swap table words satisfy `is`. Stops at the
+    /// first other word. Does not take the lock. Words of slots outside of the cluster are null, as
+    /// are all words of a cluster without tables.
+    #[inline]
+    pub(crate) fn peek_while(&self, slots: Range<u32>, is: impl Fn(u64) -> bool) -> u32 {
+        let rcu = rcu::read_lock();
+        // Find the table once, because that takes longer than to read a word.
+        let words = self
+            .words_rcu(&rcu)
+            .and_then(|words| words.get(slots.start as usize..))
+            .unwrap_or(&[]);
+        let words = words.get(..slots.len()).unwrap_or(words);
+        let found = words.iter().take_while(|word| is(word.load())).count();
+        let all = found == words.len() && is(0);
+        (if all { slots.len() } else { found }) as u32
     }
 
     /// Returns the backing of a slot without the lock. The backing may be stale, unless the caller

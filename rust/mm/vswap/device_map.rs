@@ -9,13 +9,13 @@
 //!
 //! # Locking
 //!
-//! The lock of the virtual cluster protects the binding and the bits. [`DeviceMap::find`] and
-//! [`DeviceMap::has`] need no lock. For a caller that has the right to the slot (see
-//! `ffi::folio`), the device slot that backs the slot does not change. Only [`DeviceMap::unbind`]
-//! can move the record of the device slot meanwhile, from the bit to a backing word. It has the
-//! backing words written first, then clears the bits, then clears the binding. Readers read the
-//! binding first, then the bit, then the backing word. So they find the device slot in the bit or
-//! in the word.
+//! The lock of the virtual cluster protects the binding and the bits. [`DeviceMap::find`],
+//! [`DeviceMap::find_run`] and [`DeviceMap::has`] need no lock. For a caller that has the right to
+//! the slot (see `ffi::folio`), the device slot that backs the slot does not change. Only
+//! [`DeviceMap::unbind`] can move the record of the device slot meanwhile, from the bit to a
+//! backing word. It has the backing words written first, then clears the bits, then clears the
+//! binding. Readers read the binding first, then the bit, then the backing word. So they find the
+//! device slot in the bit or in the word.
 //!
 //! # Context
 //!
@@ -101,6 +101,22 @@ impl<W: MapWord> DeviceMap<W> {
             return None;
         }
         PhysSlot::of_word(first)?.nth(slot)
+    }
+
+    /// Returns the device slot of the slot `start`, if the bits of all `nr` slots from `start` on
+    /// are set. Needs no lock. After `None`, the caller looks at each slot: see [`Self::find`].
+    #[inline]
+    pub fn find_run(&self, start: u32, nr: u32) -> Option<PhysSlot> {
+        let first = self.first.load();
+        if first == 0 {
+            return None;
+        }
+        let mut all = start.saturating_add(nr) <= SWAPFILE_CLUSTER;
+        self.each(start, nr, |word, mask, _| all &= word.load() & mask == mask);
+        if !all {
+            return None;
+        }
+        PhysSlot::of_word(first)?.nth(start)
     }
 
     /// Binds the cluster to the device cluster that begins with `first`. Returns false, and

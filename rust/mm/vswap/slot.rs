@@ -482,7 +482,8 @@ pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     if nr == 1 {
         return is_counted_word(cluster.peek_word(start));
     }
-    (start..start.wrapping_add(nr)).any(|off| is_counted_word(cluster.peek_word(off)))
+    let slots = start..start.wrapping_add(nr);
+    cluster.peek_while(slots, |word| !is_counted_word(word)) < nr
 }
 
 /// Returns true if the swap count of each slot of a range is 0.

@@ -443,8 +443,7 @@ impl State {
 const fn may_dup(word: u64) -> bool {
     // Only page frame numbers and shadows have a count. A slot with a shadow and a count of 0 is
     // about to be freed.
-    let in_use = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
-        || word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0;
+    let in_use = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK || is_swapped_out(word);
 
     in_use && word >> SWP_TB_COUNT_SHIFT < Count::INLINE_MAX.0 as u64
 }
@@ -502,6 +501,12 @@ pub const fn is_last_word(word: u64) -> bool {
     word & SWP_TB_SHADOW_MARK != 0 && word >> SWP_TB_COUNT_SHIFT == 1
 }
 
+/// Returns true if a word has a shadow, and its [`Flags::count`] is not 0.
+#[inline]
+const fn is_swapped_out(word: u64) -> bool {
+    word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0
+}
+
 /// Replaces the shadow in the word of a slot in use by a folio. The flags do not change. Returns
 /// `None` if the swap count is 0, or if the word has no shadow: the slot is free or bad, or has a
 /// folio already. (The word of a slot that is being allocated is null. It becomes [`State::Pfn`]
@@ -510,8 +515,14 @@ pub const fn is_last_word(word: u64) -> bool {
 /// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
 #[inline]
 pub fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
-    (word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0)
-        .then_some(word & SWP_TB_FLAGS_MASK | pfn.word())
+    is_swapped_out(word).then_some(word & SWP_TB_FLAGS_MASK | pfn.word())
+}
+
+/// Returns true if a folio may replace the shadow in the word of a slot, as in [`cache_add_word`],
+/// and the zero flag is `zero`.
+#[inline]
+pub const fn is_addable_word(word: u64, zero: bool) -> bool {
+    is_swapped_out(word) && (word & SWP_TB_ZERO_FLAG != 0) == zero
 }
 
 /// Returns the shadow in a word with the mark of a shadow. For any other word, the result has no

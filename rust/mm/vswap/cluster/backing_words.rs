@@ -370,16 +370,21 @@ impl LockedCluster<'_> {
         }
     }
 
+    /// Returns true if the backing word of a slot has the tag of a [`Record`]. Does not check the
+    /// rest of the word.
+    #[inline]
+    pub(crate) fn has_record(&self, off: u32) -> bool {
+        self.backing_word(off)
+            .is_some_and(|word| Record::is_tag(word.load()))
+    }
+
     /// Returns where the page of a slot can be read synchronously, if anywhere. `zero` is the zero
     /// flag of the slot.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn claim_source(&self, off: u32, zero: bool) -> Option<ClaimSource> {
         // Test the tag first: a full decode would cost each fault from zswap 95 instructions.
-        if self
-            .backing_word(off)
-            .is_some_and(|word| Record::is_tag(word.load()))
-        {
+        if self.has_record(off) {
             return Some(ClaimSource::Zswap);
         }
         match self.backing(off) {

@@ -46,7 +46,8 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
-    mem::ManuallyDrop, //
+    mem::ManuallyDrop,
+    ops::Range, //
 };
 use kernel::{
     bindings,
@@ -216,6 +217,16 @@ impl Cluster {
     #[inline]
     pub(crate) fn find_device(&self, off: u32) -> Option<PhysSlot> {
         self.shared().device.0.find(off)
+    }
+
+    /// Returns the device slot that has the data of the first slot of a range, if the bits of all
+    /// its slots are set. Does not take the lock: see [`DeviceMap::find`].
+    #[inline]
+    pub(crate) fn find_run(&self, slots: &Range<u32>) -> Option<PhysSlot> {
+        self.shared()
+            .device
+            .0
+            .find_run(slots.start, slots.len() as u32)
     }
 
     /// Returns the first slot of the bound device cluster, if any. Does not take the lock.

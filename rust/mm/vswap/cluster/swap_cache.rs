@@ -46,7 +46,7 @@ use crate::{
     },
     vswap::{
         backing::{
-            is_next,
+            reads_as_one,
             RemovedBacking, //
         },
         cluster::{
@@ -69,6 +69,7 @@ use crate::{
             cache_add_word,
             cache_del_word,
             has_folio,
+            is_addable_word,
             is_counted_word,
             Count,
             Flags,
@@ -278,22 +279,17 @@ pub(crate) fn may_add(
 ) -> Result<Addable> {
     let (found, flags) = may_add_as(cluster, off, with_id)?;
     let start = off & !nr.wrapping_sub(1);
-    let first = cluster.backing(start);
-    for (n, other) in (start..start.wrapping_add(nr)).enumerate() {
-        let same = match cluster.state(other) {
-            State::Shadow { flags: other, .. } => {
-                other.count != Count::ZERO && other.zero == flags.zero
-            }
-            _ => false,
-        };
-        if !same
-            || !is_next(first, n as u32, cluster.backing(other))
-            || with_id && cluster.id(other) != found.id
-        {
-            return Err(EBUSY);
-        }
-    }
-    Ok(found)
+    let slots = start..start.wrapping_add(nr);
+    let words = cluster
+        .words()
+        .and_then(|words| words.get(slots.start as usize..slots.end as usize))
+        .ok_or(EBUSY)?;
+    let fit = words
+        .iter()
+        .all(|word| is_addable_word(word.load(), flags.zero))
+        && reads_as_one(cluster, slots.clone())
+        && !(with_id && slots.into_iter().any(|slot| cluster.id(slot) != found.id));
+    fit.then_some(found).ok_or(EBUSY)
 }
 
 /// Adds a folio to the swap cache for the slots from `off` on, one for each page. Warns and
