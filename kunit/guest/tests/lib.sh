@@ -239,11 +239,11 @@ disk_stat() {
 	awk -v field="$2" '{ print $field }' "/sys/block/${1#/dev/}/stat"
 }
 
-# swapfile_on: swap on a file, in a file system on the second disk
+# swapfile_on [DEVICE]: swap on a file, in a file system on the device or on the second disk
 swapfile_on() {
 	mkdir -p /mnt/swapfile
-	mke2fs -q "$DISK2" > /dev/null 2>&1
-	mount -t ext4 "$DISK2" /mnt/swapfile || return
+	mke2fs -q "${1:-$DISK2}" > /dev/null 2>&1
+	mount -t ext4 "${1:-$DISK2}" /mnt/swapfile || return
 	dd if=/dev/zero of=/mnt/swapfile/swap bs=1M count=48 2> /dev/null
 	chmod 600 /mnt/swapfile/swap
 	swap_on /mnt/swapfile/swap

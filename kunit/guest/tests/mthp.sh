@@ -29,14 +29,11 @@ done
 
 # Consecutive slots of a swap file need not be contiguous on the device.
 no_swap
-disk2=$DISK2
-DISK2=/dev/ram2
-check "swap file on a fast device: swapon" swapfile_on
+check "swap file on a fast device: swapon" swapfile_on /dev/ram2
 check "swap file on a fast device: virtual slots are on" set_to on $VSWAP/enabled
 load "swap file on a fast device: 64 KiB folios" refault --size $(mb 8) --folio 64K &&
 	is "swap file on a fast device: pages come back one by one" \
 		"$(of refault mthp_swpin)" -eq 0
-DISK2=$disk2
 no_swap
 swap_on $DISK
 

@@ -4,7 +4,6 @@
 . /vswap/tests/lib.sh
 
 NOFS=/sys/kernel/debug/vswap/nofs
-OTHER=$DISK2
 
 needs $VSWAP
 
@@ -91,8 +90,7 @@ none_left "written back"
 # A swap file is fragmented, even on a device with synchronous I/O: a large folio cannot be read at
 # once from adjacent slots. zswap writes back the pages of a large folio, which is swapped in again.
 no_swap
-DISK2=/dev/ram2
-if [ -d $THP/hugepages-64kB ] && swapfile_on; then
+if [ -d $THP/hugepages-64kB ] && swapfile_on /dev/ram2; then
 	zswap_on lz4
 	set_to on $VSWAP/enabled
 	set_to always $THP/hugepages-64kB/enabled
@@ -116,7 +114,6 @@ fi
 # Swap files on NFS and SMB back no virtual slots. They do not keep the allocator from trying other
 # devices of the same priority. Debug kernels can treat any device as such a file: the first one
 # that is switched on has type 0.
-DISK2=$OTHER
 if [ -e $NOFS ]; then
 	no_swap
 	swap_on $DISK && swap_on $DISK2
