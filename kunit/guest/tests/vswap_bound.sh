@@ -84,12 +84,22 @@ is "two cgroups: the other has no charge left" "$(cat $CG/other/memory.swap.curr
 check "two cgroups: the other goes away" cgroup_gone other
 unbound "two cgroups"
 
-# Pages that were zeros get data.
+# Pages that were zeros get a word of data. Most of them look like zeros when they get their slots.
 hold --size 8M --zero 60 --rewrite
 is "data instead of zeros: all of it is on the device" "$(slots device)" -ge $(pages 8 45)
+is "data instead of zeros: it is charged once" "$(cat $CG/hold/memory.swap.current)" -eq \
+	$((($(slots device) + $(slots zero)) * 4096))
 consistent "data instead of zeros"
 verified "data instead of zeros"
 unbound "data instead of zeros"
+zswap_on lz4
+hold --size 4M --incompressible 0 --zero 60 --rewrite
+is "zswap takes the data" "$(slots zswap)" -ge $(pages 4 45)
+is "it is not charged as swap" "$(cat $CG/hold/memory.swap.current)" -eq \
+	$((($(slots device) + $(slots zero)) * 4096))
+verified "zswap takes the data"
+unbound "zswap takes the data"
+echo 0 > $ZSWAP/enabled
 
 # Pages that are written again go to the same slot or to zswap, or become zero pages.
 cgroup churn

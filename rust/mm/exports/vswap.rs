@@ -56,7 +56,10 @@ use crate::{
         directory::Directory,
         idle_slots,
         mode,
-        slot,
+        slot::{
+            self,
+            NewBacking, //
+        },
         slot_alloc,
         stats,
         swap_table::{
@@ -89,9 +92,10 @@ extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info
 }
 
 c_exports! {
-    /// Allocates virtual slots for a folio, and adds it to the swap cache. If zswap does not
-    /// accept the folio, and it does not look like zeros, also allocates device slots that back
-    /// the virtual slots.
+    /// Allocates virtual slots for a folio, and adds it to the swap cache. If the folio looks like
+    /// zeros, charges the slots as swap and sets their zero flags. `swap_writeout()` clears them
+    /// again if the folio has other contents by then. Otherwise, if zswap does not accept the
+    /// folio, also allocates device slots that back the virtual slots.
     ///
     /// Returns 0 on success. Otherwise the folio is not in the swap cache, and the result is:
     ///
@@ -108,11 +112,17 @@ c_exports! {
     ///
     /// The caller has locked the folio, which is uptodate, and of an order that fits in a cluster.
     fn vswap_alloc_folio(folio: Option<UncachedFolio<'_>> = *mut bindings::folio) -> c_int {
-        let Some(folio) = folio else {
+        let Some(mut folio) = folio else {
             return EINVAL.to_errno();
         };
         if !crate::ffi::vswap::is_on() {
             return EAGAIN.to_errno();
+        }
+        if folio.looks_zero() {
+            match alloc_zeros(folio) {
+                Ok(new) => return entered(new),
+                Err(unrecorded) => folio = unrecorded,
+            }
         }
         // Check now whether zswap would refuse the folio, while the folio is still mapped. Reclaim
         // unmaps the folio before the store, so a folio that the store refuses was unmapped in
@@ -123,7 +133,7 @@ c_exports! {
             return entered(alloc_on_device(folio));
         }
         match folio.record_id() {
-            Ok(recorded) => match slot::alloc_folio(recorded, None) {
+            Ok(recorded) => match slot::alloc_folio(recorded, NewBacking::Zswap) {
                 Ok((new, _)) => entered(Ok(new)),
                 Err(folio) => refused(folio).to_errno(),
             },
@@ -147,10 +157,25 @@ fn entered(new: Result<AddedFolio<'_>>) -> c_int {
     }
 }
 
-/// Allocates virtual slots and device slots for a folio that zswap does not accept, or for whose
-/// cgroup memory.zswap.max is reached. Out of line, to keep the path to zswap short.
+/// Allocates virtual slots for a folio that looks like zeros, which needs no room in zswap or on a
+/// device. Returns the folio as `Err` if its slots would exceed memory.swap.max of its cgroup or of
+/// an ancestor. Then the folio may still have other contents, which zswap could store without a
+/// charge as swap. Out of line, because most folios have other contents.
 #[inline(never)]
-fn alloc_on_device(mut folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
+fn alloc_zeros(folio: UncachedFolio<'_>) -> Result<Result<AddedFolio<'_>>, UncachedFolio<'_>> {
+    let (recorded, charge) = folio.record_charged()?;
+    Ok(match slot::alloc_folio(recorded, NewBacking::Zeros(charge)) {
+        Ok((new, _)) => Ok(new),
+        Err(folio) => Err(refused(folio)),
+    })
+}
+
+/// Allocates virtual slots and device slots for a folio that zswap does not accept, or for which
+/// memory.zswap.max of its cgroup or an ancestor is reached. Returns the error of [`refused`] if it
+/// allocates no virtual slots. Otherwise returns that of [`device_slot::back_new`], but `EAGAIN` for
+/// `ENOMEM`. Out of line, to keep the path to zswap short.
+#[inline(never)]
+fn alloc_on_device(folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
     // A folio that may not be written to a device gets no device slots, even if zswap refuses it.
     // Queue the shrink worker to make room in zswap, even if no device has a free slot: it can
     // write back pages of physical entries, which have device slots already.
@@ -158,24 +183,11 @@ fn alloc_on_device(mut folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
         limits::want_room();
         return Err(refused(folio));
     }
-    if folio.looks_zero() && !folio.exceeds_swap_max() {
-        // Zeros need no device slot, and `vswap_zero_set()` charges them. If the folio has other
-        // contents when it is written, `vswap_alloc_backing()` allocates device slots.
-        match folio.record_id() {
-            Ok(recorded) => {
-                return match slot::alloc_folio(recorded, None) {
-                    Ok((entered, _)) => Ok(entered),
-                    Err(folio) => Err(refused(folio)),
-                };
-            }
-            Err((unrecorded, _)) => folio = unrecorded,
-        }
-    }
     let (recorded, charge) = match folio.record_charged() {
         Ok(recorded) => recorded,
         Err(folio) => return Err(refused(folio)),
     };
-    let (mut entered, new) = match slot::alloc_folio(recorded, Some(charge)) {
+    let (mut entered, new) = match slot::alloc_folio(recorded, NewBacking::Device(charge)) {
         Ok(entered) => entered,
         Err(folio) => return Err(refused(folio)),
     };

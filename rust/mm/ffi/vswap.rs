@@ -254,11 +254,6 @@ impl<'a> UncachedFolio<'a> {
         })
     }
 
-    /// Returns true if the folio would exceed memory.swap.max of its cgroup or of an ancestor.
-    pub(crate) fn exceeds_swap_max(&self) -> bool {
-        self.with_memcg(|memcg| memcg.exceeds_swap_max(self.nr, true))
-    }
-
     /// Returns true if the folio may be written to a device: memory.zswap.writeback of its cgroup
     /// and of all ancestors is 1, or zswap is disabled.
     pub(crate) fn may_be_written(&self) -> bool {

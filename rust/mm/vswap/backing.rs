@@ -266,13 +266,30 @@ pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut RemovedBacking) {
     }
 }
 
-/// Sets the zero flag of the slots of a locked folio, and removes their backing. Returns `EBUSY`,
+/// Sets the zero flag of the slots of a locked folio, and removes their backing. Does nothing if all
+/// slots have the flag, because then they have no backing and are charged. Returns `EBUSY`,
 /// and changes nothing, if the backing must not change: see [`frozen`]. If the slots would exceed
 /// memory.swap.max of their cgroup or an ancestor, clears the flags again and returns `ENOMEM`.
 /// After this error the slots have no backing either, so only the folio has the data.
+#[inline]
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let owner = folio.owner();
-    let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
+    let slots = FolioSlots::of(folio).ok_or(EINVAL)?;
+    let (range, nr) = (slots.range(), slots.range().len() as u32);
+    // Most folios have one page. The first test spares them the loop.
+    let flagged = has_zero_flag(&slots, range.start)
+        && (nr == 1 || slots.cluster().peek_while(range, is_zero_word) == nr);
+    if flagged {
+        return Ok(());
+    }
+    set_new_zeros(slots, owner)
+}
+
+/// Sets the zero flag of slots of which at least one does not have it, for [`set_zero`]. Out of
+/// line, so that `set_zero()` saves no registers. The slots are passed by value, so that they are
+/// kept in registers.
+#[inline(never)]
+fn set_new_zeros(mut slots: FolioSlots<'_>, owner: ChargeTarget<'_>) -> Result {
     if frozen(&slots) {
         return Err(EBUSY);
     }
@@ -296,8 +313,14 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Removes the backing of slots, and returns the slots. The slots are passed by value, so that
-/// [`set_zero`] can keep them in registers.
+/// Returns true if a slot of a folio has the zero flag. Takes no lock, because the lock of the folio
+/// keeps the flag from changing.
+#[inline]
+fn has_zero_flag(slots: &FolioSlots<'_>, off: u32) -> bool {
+    is_zero_word(slots.cluster().peek_word(off))
+}
+
+/// Removes the backing of slots, and returns the slots, for [`set_new_zeros`].
 #[cold]
 fn without_backing(mut slots: FolioSlots<'_>) -> FolioSlots<'_> {
     take(&mut slots, &mut RemovedBacking::nothing());
@@ -330,10 +353,7 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: MovedTo) {
 /// marks the folio dirty again, so that it stays in the swap cache. A fault finds the folio there,
 /// and does not read the slots.
 pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
-    // The flags can be read without the lock of the cluster, because the lock of the folio keeps
-    // them from changing.
-    let is_zero = |off| is_zero_word(slots.cluster().peek_word(off));
-    if !slots.range().any(is_zero) {
+    if !slots.range().any(|off| has_zero_flag(slots, off)) {
         return;
     }
     let charge = slots.lock().clear_zeros(NewZeros::NONE);

@@ -227,26 +227,38 @@ impl NewSlots {
     }
 }
 
+/// What is to hold the data of a folio that gets virtual slots. A charge in it comes with the
+/// [`RecordedFolio`] of the folio.
+pub(crate) enum NewBacking {
+    /// zswap, which charges the data when it stores the folio.
+    Zswap,
+    /// Nothing, because the folio looks like zeros. The slots get the zero flag and own the charge.
+    /// If the folio has other contents when it is written, the flag is cleared again.
+    Zeros(NewCharge),
+    /// Device slots, which own the charge.
+    Device(NewCharge),
+}
+
 /// Allocates virtual slots for a folio, and adds the folio to the swap cache. If no slots can be
-/// allocated, or if vswap was turned off, puts the references to the cgroup id, undoes `charge`,
+/// allocated, or if vswap was turned off, puts the references to the cgroup id, undoes the charge,
 /// and returns the folio as `Err`. May sleep.
 ///
-/// With `charge`, which comes with `recorded`, the folio is to be written to a device. Slots in a
-/// bound cluster get their device slots here. For slots in another cluster, reserves backing words
-/// if the cluster has a backing table, and returns [`NewSlots`], which the caller backs by device
-/// slots next. In all other cases there is no [`NewSlots`].
+/// With [`NewBacking::Device`], slots in a bound cluster get their device slots here. For slots in
+/// another cluster, reserves backing words if the cluster has a backing table, and returns
+/// [`NewSlots`], which the caller backs by device slots next. In all other cases there is no
+/// [`NewSlots`].
 ///
 /// The [`AddedFolio`] proves that the folio is in the swap cache. `vswap_alloc_folio()` needs this
 /// proof to return 0 to C.
-// Inlined, so that the compiler knows for each caller whether there is a `charge`.
+// Inlined, so that the compiler knows the backing of each caller.
 #[inline(always)]
 pub(crate) fn alloc_folio<'a>(
     recorded: RecordedFolio<'a>,
-    charge: Option<NewCharge>,
+    backing: NewBacking,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
     match recorded.single() {
-        Ok(recorded) => alloc(recorded, charge),
-        Err(recorded) => alloc_large(recorded, charge),
+        Ok(recorded) => alloc(recorded, backing),
+        Err(recorded) => alloc_large(recorded, backing),
     }
 }
 
@@ -255,19 +267,23 @@ pub(crate) fn alloc_folio<'a>(
 #[inline(never)]
 fn alloc_large<'a>(
     recorded: RecordedFolio<'a>,
-    charge: Option<NewCharge>,
+    backing: NewBacking,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
-    alloc(recorded, charge)
+    alloc(recorded, backing)
 }
 
 #[inline(always)]
 fn alloc<'a>(
     recorded: RecordedFolio<'a>,
-    charge: Option<NewCharge>,
+    backing: NewBacking,
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
     let folio = recorded.folio();
     let (nr, id) = (folio.nr_pages(), recorded.id());
-    let to_device = charge.is_some();
+    let (charge, to_device) = match backing {
+        NewBacking::Zswap => (None, false),
+        NewBacking::Zeros(charge) => (Some(charge), false),
+        NewBacking::Device(charge) => (Some(charge), true),
+    };
     let charge = charge.map(|charge| charge.of(&recorded));
     // `FreedIds` takes over the charge.
     let charged = charge.as_ref().map_or(0, SwapCharge::nr);
@@ -295,20 +311,25 @@ fn alloc<'a>(
         return refuse(recorded);
     };
     let (cluster, start) = (taken.cluster(), taken.start());
-    let (mut guard, mut folio) = match taken.fill(recorded) {
+    // The zero flags own the charge at once. Device slots do so when they back the slots.
+    let (zeros, charge) = match to_device {
+        true => (None, charge),
+        false => (charge, None),
+    };
+    let is_zero = zeros.is_some();
+    let (mut guard, mut folio) = match taken.fill(recorded, zeros) {
         Ok(filled) => filled,
         Err(refused) => return refuse(refused),
     };
     trace::alloc(cluster.first().wrapping_add(start as usize), nr, id);
+    let range = start..start.wrapping_add(nr);
     let mut reserved = None;
-    if on_device {
+    if is_zero {
+        moved(cluster, range, MovedTo::Zeros);
+    } else if on_device {
         // The binding does not end while the cluster is locked.
         if let Some(first) = cluster.peek_binding().and_then(|first| first.nth(start)) {
-            moved(
-                cluster,
-                start..start.wrapping_add(nr),
-                MovedTo::Device(first),
-            );
+            moved(cluster, range, MovedTo::Device(first));
         }
     } else if to_device {
         reserved = guard.lend().reserve(nr);

@@ -12,6 +12,7 @@ use crate::{
         AddedFolio,
         RecordedFolio,
         SlotUsage,
+        SwapCharge,
         Uncharge, //
     },
     vswap::{
@@ -283,20 +284,23 @@ impl Taken {
     }
 
     /// Adds a folio to the swap cache for the slots, and records the memory cgroup id of the
-    /// slots. Returns the lock and the folio. If vswap is off, or if the folio has another number
-    /// of pages, frees the slots, unlocks, and returns the folio as `Err`.
+    /// slots. With `zeros`, also sets the zero flags of the slots, which own this charge then.
+    /// Returns the lock and the folio. If vswap is off, or if the folio has another number of
+    /// pages, frees the slots, unlocks, and returns the folio as `Err`. Then the caller still has
+    /// to undo the charge.
     // Inlined, because each swap-out calls it.
     #[inline(always)]
     pub(crate) fn fill<'a>(
         self,
         recorded: RecordedFolio<'a>,
+        zeros: Option<SwapCharge>,
     ) -> Result<(ClusterGuard, AddedFolio<'a>), RecordedFolio<'a>> {
         // Check the mode under the lock of the cluster: see the races in `slot_alloc`.
         if !vswap::is_on() {
             self.cancel();
             return Err(recorded);
         }
-        match swap_cache::fill(self, recorded) {
+        match swap_cache::fill(self, recorded, zeros) {
             Ok(filled) => Ok(filled),
             Err((taken, recorded)) => {
                 warn_on_once!(true);

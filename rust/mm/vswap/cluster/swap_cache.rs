@@ -40,6 +40,7 @@ use crate::{
             OldFolio,
             RecordedFolio,
             Replacement,
+            SwapCharge,
             UncachedFolio,
             Uncharge, //
         }, //
@@ -347,13 +348,14 @@ fn enter<'a>(
 }
 
 /// Adds a folio to the swap cache for the slots that were taken for it, and records the memory
-/// cgroup id of the slots. If the slots are for another number of pages, returns the arguments as
-/// `Err`. It would also do so for a page frame number that does not fit in a word, but there is no
-/// such number.
+/// cgroup id of the slots. With `zeros`, also sets their zero flags: the slots own this charge then.
+/// If the slots are for another number of pages, returns the first two arguments as `Err`. It would
+/// also do so for a page frame number that does not fit in a word, but there is no such number.
 #[inline(always)]
 pub(in crate::vswap::cluster) fn fill<'a>(
     taken: Taken,
     recorded: RecordedFolio<'a>,
+    zeros: Option<SwapCharge>,
 ) -> Result<(ClusterGuard, AddedFolio<'a>), (Taken, RecordedFolio<'a>)> {
     // Use the folio's number of pages, because it is a constant for a folio of one page. That of
     // `taken` is not.
@@ -368,7 +370,10 @@ pub(in crate::vswap::cluster) fn fill<'a>(
     if ids.id() != 0 {
         cluster.set_ids(start, ids);
     }
-    let flags = Flags::EMPTY;
+    let flags = Flags {
+        zero: zeros.is_some(),
+        ..Flags::EMPTY
+    };
     for off in start..start.wrapping_add(nr) {
         cluster.set_state(off, State::Pfn { flags, pfn });
     }
