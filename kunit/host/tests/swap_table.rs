@@ -44,7 +44,7 @@ macro_rules! tests {
                 layout::{MAX_SWAPFILES, PFN_BITS},
                 record::{Kept, Object, PageSum, Pattern, Place, Record},
                 swap_table::{
-                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, is_addable_word, is_counted_word, is_extended_word, is_last_word, is_zero_word, pfn_of_word, put_word, set_zero_word,
+                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, has_same_zero_flag, is_addable_word, is_counted_word, is_extended_word, is_last_word, is_left_word, is_zero_word, may_be_counted_word, pfn_of_word, put_word, set_zero_word, zero_flag_of_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
@@ -198,6 +198,7 @@ macro_rules! tests {
                     prop_assert_eq!((added, gone(pfn)), (None, None));
                     prop_assert!(!is_addable_word(word, false) && !is_addable_word(word, true));
                     prop_assert_eq!(consume_word(word, pfn), None);
+                    prop_assert!(!is_left_word(word));
                     prop_assert_eq!(pfn_of_word(word), None);
                     return Ok(());
                 };
@@ -209,6 +210,11 @@ macro_rules! tests {
                 prop_assert_eq!(is_last_word(word), state.put() == Ok(State::Null));
                 let counted = state.flags().is_ok_and(|flags| flags.count != Count::ZERO);
                 prop_assert_eq!(is_counted_word(word), counted);
+                if state != State::Bad {
+                    prop_assert_eq!(may_be_counted_word(word), counted);
+                }
+                let is_left = matches!(state, State::Shadow { .. }) && !counted;
+                prop_assert_eq!(is_left_word(word), is_left);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
                 for zero in [false, true] {
                     let fits = added.is_some() && is_zero_word(word) == zero;
@@ -239,9 +245,13 @@ macro_rules! tests {
                 }
                 let zero = state.flags().is_ok_and(|flags| flags.zero);
                 prop_assert_eq!(is_zero_word(word), zero);
-                for zero in [false, true] {
-                    let set = state.with_zero(zero).ok().map(State::encode);
-                    prop_assert_eq!(set_zero_word(word, zero), set);
+                for other in [false, true] {
+                    let set = state.with_zero(other).ok().map(State::encode);
+                    prop_assert_eq!(set_zero_word(word, other), set);
+                    if let Some(set) = set {
+                        prop_assert_eq!(has_same_zero_flag(word, set), zero == other);
+                        prop_assert_eq!(zero_flag_of_word(set), other.into());
+                    }
                 }
                 // The reverse undoes it.
                 if let Some(dup) = dup {

@@ -45,6 +45,7 @@ use crate::{
         },
         directory::find,
         swap_table::{
+            has_same_zero_flag,
             is_zero_word,
             Backing,
             PhysSlot, //
@@ -368,12 +369,12 @@ pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
     let Some((cluster, start)) = find(offset) else {
         return (max, false);
     };
-    let first = is_zero_word(cluster.peek_word(start));
+    let first = cluster.peek_word(start);
     if max <= 1 {
-        return (1, first);
+        return (1, is_zero_word(first));
     }
     let slots = start..start.wrapping_add(max);
     // Return at least 1, because the flag of the first slot may change between the two reads.
-    let nr = cluster.peek_while(slots, |word| is_zero_word(word) == first);
-    (nr.max(1), first)
+    let nr = cluster.peek_while(slots, |word| has_same_zero_flag(word, first));
+    (nr.max(1), is_zero_word(first))
 }

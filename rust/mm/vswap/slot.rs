@@ -66,8 +66,8 @@ use crate::{
             AllocatedRun, //
         },
         swap_table::{
-            is_counted_word,
             is_zero_word,
+            may_be_counted_word,
             Count,
             State, //
         }, //
@@ -492,8 +492,8 @@ pub(crate) fn count(offset: usize) -> u32 {
     }
 }
 
-/// Returns true if the swap count of any slot of a range in one cluster is not 0. Does not take
-/// the cluster lock, so the answer may be stale.
+/// Returns true if the swap count of any slot of a range in one cluster is not 0, or if the word of
+/// one is bad or corrupt. Does not take the cluster lock, so the answer may be stale.
 #[inline]
 pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     let Some((cluster, start)) = find(offset) else {
@@ -501,10 +501,10 @@ pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     };
     // Test one slot without a loop, because most folios have one slot.
     if nr == 1 {
-        return is_counted_word(cluster.peek_word(start));
+        return may_be_counted_word(cluster.peek_word(start));
     }
     let slots = start..start.wrapping_add(nr);
-    cluster.peek_while(slots, |word| !is_counted_word(word)) < nr
+    cluster.peek_while(slots, |word| !may_be_counted_word(word)) < nr
 }
 
 /// Returns true if the swap count of each slot of a range is 0.

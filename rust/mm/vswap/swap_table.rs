@@ -522,7 +522,9 @@ pub fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
 /// and the zero flag is `zero`.
 #[inline]
 pub const fn is_addable_word(word: u64, zero: bool) -> bool {
-    is_swapped_out(word) && (word & SWP_TB_ZERO_FLAG != 0) == zero
+    let flag = if zero { SWP_TB_ZERO_FLAG } else { 0 };
+    word & (SWP_TB_SHADOW_MARK | SWP_TB_ZERO_FLAG) == SWP_TB_SHADOW_MARK | flag
+        && word & SWP_TB_COUNT_MASK != 0
 }
 
 /// Returns the shadow in a word with the mark of a shadow. For any other word, the result has no
@@ -540,6 +542,13 @@ pub const fn shadow_of_word(word: u64) -> Shadow {
 #[inline]
 pub fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     (word & !SWP_TB_FLAGS_MASK == old.word()).then_some(word & SWP_TB_FLAGS_MASK | value.word())
+}
+
+/// Returns true if a word has a shadow and the swap count 0. Of a virtual slot, only
+/// [`cache_del_word`] returns such a word, and the caller then frees the slot.
+#[inline]
+pub const fn is_left_word(word: u64) -> bool {
+    word & (SWP_TB_COUNT_MASK | SWP_TB_SHADOW_MARK) == SWP_TB_SHADOW_MARK
 }
 
 /// Removes a folio from the word of a slot whose swap count is 1, and leaves no shadow. The caller
@@ -568,6 +577,13 @@ pub const fn is_counted_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_COUNT_MASK != 0
 }
 
+/// Returns true if [`is_counted_word`] is true. May also return true for a word without flags that
+/// is not null. The test is cheaper.
+#[inline]
+pub const fn may_be_counted_word(word: u64) -> bool {
+    word & SWP_TB_COUNT_MASK != 0
+}
+
 /// Returns true if a word has the mark of a page frame number. Does not check the other bits.
 pub const fn has_folio(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
@@ -590,6 +606,19 @@ pub const fn pfn_of_word(word: u64) -> Option<Pfn> {
 #[inline]
 pub const fn is_zero_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_ZERO_FLAG != 0
+}
+
+/// Returns the zero flag of the word of a slot in use, as a number.
+#[inline]
+pub const fn zero_flag_of_word(word: u64) -> u32 {
+    (word >> SWP_TB_FLAGS_SHIFT) as u32 & 1
+}
+
+/// Returns true if the zero flags of two words are the same. A word without flags may count as
+/// either.
+#[inline]
+pub const fn has_same_zero_flag(word: u64, other: u64) -> bool {
+    (word ^ other) & SWP_TB_ZERO_FLAG == 0
 }
 
 /// The reason that a state has no flags, or that a transition of a [`State`] fails.

@@ -37,7 +37,7 @@ use crate::{
         },
         swap_table::{
             is_counted_word,
-            is_zero_word,
+            zero_flag_of_word,
             State,
             SWP_TB_COUNT_SHIFT, //
         }, //
@@ -220,7 +220,8 @@ impl<'g> UnpinnedNoWords<'g> {
                 }
                 (from, charged) = (off, 0);
             }
-            charged = charged.wrapping_add(is_zero_word(old).into());
+            // The slot was in use, so the word has flags.
+            charged = charged.wrapping_add(zero_flag_of_word(old));
         }
         let idle = idle(from, ids.nr());
         f(ids, charged.wrapping_add(idle));

@@ -51,9 +51,13 @@ use crate::{
             RemovedBacking, //
         },
         cluster::{
-            state::free::{
-                Row,
-                UnpinnedIndex, //
+            state::{
+                free::{
+                    Row,
+                    Unpinned,
+                    UnpinnedIndex, //
+                },
+                SwapWord, //
             },
             ClusterGuard,
             LockedCluster,
@@ -72,6 +76,7 @@ use crate::{
             has_folio,
             is_addable_word,
             is_counted_word,
+            is_left_word,
             Count,
             Flags,
             Pfn,
@@ -395,15 +400,23 @@ fn add_words(
     mut may: impl FnMut(&LockedCluster<'_>, u64) -> bool,
 ) -> bool {
     if nr == 1 {
-        return add_one(cluster, off, pfn, may);
+        return cluster
+            .word(off)
+            .is_some_and(|word| add_one(cluster, word, pfn, may));
     }
-    for at in off..off.wrapping_add(nr) {
-        if !add_one(cluster, at, pfn, &mut may) {
-            undo_add(cluster, off..at, pfn);
-            return false;
-        }
+    let range = off as usize..off.wrapping_add(nr) as usize;
+    let Some(words) = cluster.words().and_then(|words| words.get(range)) else {
+        return false;
+    };
+    let added = words
+        .iter()
+        .take_while(|word| add_one(cluster, word, pfn, &mut may))
+        .count();
+    if added == words.len() {
+        return true;
     }
-    true
+    undo_add(cluster, off..off.wrapping_add(added as u32), pfn);
+    false
 }
 
 #[cold]
@@ -413,18 +426,15 @@ fn undo_add(cluster: &mut LockedCluster<'_>, slots: Range<u32>, pfn: Pfn) {
     }
 }
 
-/// Sets the word of a slot to a folio, for [`add_words`]. Returns false, and changes nothing, if
-/// the slot cannot take a folio, or if `may` refuses its word.
+/// Sets the word of a slot of the cluster to a folio, for [`add_words`]. Returns false, and changes
+/// nothing, if the slot cannot take a folio, or if `may` refuses its word.
 #[inline(always)]
 fn add_one(
-    cluster: &mut LockedCluster<'_>,
-    off: u32,
+    cluster: &LockedCluster<'_>,
+    word: &SwapWord,
     pfn: Pfn,
     may: impl FnOnce(&LockedCluster<'_>, u64) -> bool,
 ) -> bool {
-    let Some(word) = cluster.word(off) else {
-        return false;
-    };
     let old = word.load();
     match cache_add_word(old, pfn) {
         Some(new) if may(cluster, old) => {
@@ -621,17 +631,55 @@ fn del_range(
     shadow: Shadow,
     freed: &mut RemovedBacking,
 ) {
+    let left = del_words(cluster, off, nr, pfn, shadow);
     let mut uncharge = Uncharge::none();
-    let mut row = Row::new(cluster.reborrow(), |slots| {
-        free_slots(slots, freed, &mut uncharge)
-    });
-    for at in off..off.wrapping_add(nr) {
-        if let Some(slot) = del_one(&mut row.cluster, at, pfn, shadow) {
-            row.add(slot);
+    let mut free = |slots: Unpinned<'_>| free_slots(slots, freed, &mut uncharge);
+    if left == nr {
+        // INVARIANT: The folio was removed from all words, and all swap counts are 0.
+        free(Unpinned {
+            cluster: cluster.reborrow(),
+            start: off,
+            nr,
+        });
+    } else if left != 0 {
+        let mut row = Row::new(cluster.reborrow(), free);
+        for at in off..off.wrapping_add(nr) {
+            if row.cluster.word(at).is_some_and(|word| is_left_word(word.load())) {
+                // INVARIANT: Only `cache_del_word()` leaves such a word, and only for a slot that is
+                // freed in the same critical section. So `del_words()` has left it.
+                row.add(UnpinnedIndex(at));
+            }
         }
+        row.flush();
     }
-    row.flush();
     uncharge.settle();
+}
+
+/// Replaces the folio in the words of `nr` slots by `shadow`, for [`del_range`]. Warns of a word
+/// that does not name the folio, and leaves it. Returns how many slots have the swap count 0.
+#[inline]
+fn del_words(
+    cluster: &mut LockedCluster<'_>,
+    off: u32,
+    nr: u32,
+    pfn: Pfn,
+    shadow: Shadow,
+) -> u32 {
+    let range = off as usize..off.wrapping_add(nr) as usize;
+    let Some(words) = cluster.words().and_then(|words| words.get(range)) else {
+        warn_on_once!(true);
+        return 0;
+    };
+    let mut left = 0u32;
+    for word in words {
+        let Some(new) = cache_del_word(word.load(), pfn, shadow) else {
+            warn_on_once!(true);
+            continue;
+        };
+        word.0.store(new, Relaxed);
+        left = left.wrapping_add(is_left_word(new).into());
+    }
+    left
 }
 
 /// Replaces the folio `old` in the words of the slots of `new`. `new` is a copy of `old`
