@@ -240,6 +240,16 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 }
 
 /*
+ * Returns true if @entry is virtual, and a device slot backs it: @device, the
+ * result of vswap_device_entry(). Such a page is not in zswap, and its zero flag
+ * is not set.
+ */
+static inline bool vswap_is_backed(swp_entry_t entry, swp_entry_t device)
+{
+	return swp_is_virtual(entry) && device.val;
+}
+
+/*
  * C's slot allocator adds a folio to the swap cache when it has found device
  * slots for it. A folio with virtual slots is in the swap cache already. For
  * such a folio, these hooks record the device slots instead.
