@@ -121,33 +121,16 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
 
 /// Returns true if the pages of consecutive slots can be read as one folio: zswap has all of them,
 /// no slot has a backing, or consecutive slots of a block device back them.
-pub(super) fn reads_as_one(cluster: &LockedCluster<'_>, slots: Range<u32>) -> bool {
-    if let Some(first) = cluster.cluster().find_run(&slots) {
-        return device::in_order(first.ty().into());
+pub(super) fn reads_as_one(cluster: &LockedCluster<'_>, mut slots: Range<u32>) -> bool {
+    if is_run(cluster.cluster(), slots.clone()) {
+        return true;
     }
     // Test only the tag, because decoding would also check the rest of the word. The load checks
     // it.
     if cluster.has_record(slots.start) {
-        return slots.into_iter().all(|off| cluster.has_record(off));
+        return slots.all(|off| cluster.has_record(off));
     }
-    let first = cluster.backing(slots.start);
-    slots
-        .zip(0..)
-        .all(|(off, n)| is_next(first, n, cluster.backing(off)))
-}
-
-/// Returns true if the `n`th slot of a large folio, which `backing` backs, can be read together
-/// with the first slot, which `first` backs: neither slot has a backing, or `backing` is the `n`th
-/// device slot after `first` on a block device. Consecutive slots of a swap file need not be
-/// contiguous on disk.
-fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
-    match (first, backing) {
-        (Backing::None, Backing::None) => true,
-        (Backing::Phys(first), Backing::Phys(slot)) => {
-            first.nth(n) == Some(slot) && device::in_order(first.ty().into())
-        }
-        _ => false,
-    }
+    slots.all(|off| cluster.backing(off) == Backing::None)
 }
 
 /// Reserves backing words for `nr` slots of a cluster. If the cluster has no backing table,
@@ -199,17 +182,22 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     }
 }
 
-/// Returns true if consecutive slots of a block device back `slots`, for [`on_device`].
+/// Returns true if consecutive slots of a block device back `slots`. Consecutive slots of a swap
+/// file need not be contiguous on disk. The caller has locked the cluster or the folio of the
+/// slots, so the backing does not change.
 #[inline(never)]
 fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
     if let Some(first) = cluster.find_run(&slots) {
         return device::in_order(first.ty().into());
     }
-    let first = cluster.peek_backing(slots.start);
-    matches!(first, Backing::Phys(_))
+    let Backing::Phys(first) = cluster.peek_backing(slots.start) else {
+        return false;
+    };
+    let backs = |slot, off| cluster.peek_backing(off) == Backing::Phys(slot);
+    device::in_order(first.ty().into())
         && slots
             .zip(0..)
-            .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
+            .all(|(off, n)| first.nth(n).is_some_and(|slot| backs(slot, off)))
 }
 
 /// Returns the entry of the device slot that backs a virtual slot, for I/O. Returns `None` if no
