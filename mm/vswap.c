@@ -281,12 +281,12 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 }
 
 /*
- * Allocates a folio in the swap cache for a slot, and starts to read it.
- * Charges the folio to the cgroup with @id or an ancestor. Returns the folio
- * with a reference, or an error pointer: see read_slot() in
- * rust/mm/ffi/device.rs. The read may begin only in vswap_reads_end(). All
- * reads of @reads share one memory stall, because recording a stall costs more
- * than a read.
+ * Allocates a folio in the swap cache for a slot, and starts to read the page.
+ * Charges the folio to the cgroup with @id or, if that is offline, to its
+ * nearest online ancestor. Returns the folio with a reference, or an error
+ * pointer: see read_slot() in rust/mm/ffi/device.rs. The read may begin only
+ * in vswap_reads_end(). All reads of @reads share one memory stall, because
+ * recording a stall costs more than a read.
  */
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)
@@ -360,8 +360,9 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 static struct kmem_cache *vswap_cluster_cache;
 
 /*
- * Allocates a zeroed header, and initializes its C part. spin_lock_init() here makes
- * a lockdep class of its own, because locks of device clusters nest in this lock.
+ * Allocates a zeroed header, and initializes its C part. spin_lock_init() here
+ * makes a lockdep class of its own, because locks of device clusters nest in
+ * this lock.
  */
 struct swap_cluster_info *vswap_header_alloc(gfp_t gfp)
 {

@@ -143,10 +143,10 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 }
 
 /*
- * Removes a large, clean folio of @entry from the swap cache, because swapoff reads
- * page by page. A fault has read the folio and not mapped it, so it is not
- * anonymous yet. Returns false, and does nothing, for any other folio. Caller has
- * locked the folio, which is not under writeback.
+ * Removes a large, clean folio of @entry from the swap cache, because swapoff
+ * reads page by page. A fault has read the folio and not mapped it, so it is
+ * not anonymous yet. Returns false, and does nothing, for any other folio.
+ * Caller has locked the folio, which is not under writeback.
  */
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
@@ -237,10 +237,10 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 }
 
 /*
- * Events whose counts sysfs shows, each with its file in stats/: the reasons of
- * plans, what plans led to, and neighbours that were skipped or mapped. Each plan
- * of the policy is counted under one reason, SLOW to HINTED. Exception: a fault in
- * another task's anonymous memory is not counted.
+ * Events whose counts sysfs shows, each with its file in stats/. They are the
+ * reasons of plans, what plans led to, and neighbours that were skipped or
+ * mapped. Each plan of the policy is counted under one reason, SLOW to HINTED.
+ * Exception: a fault in another task's anonymous memory is not counted.
  */
 #define VSWAP_SWAPIN_EVENTS(X)							\
 	X(SLOW, plan_slow), X(FAST, plan_fast),					\
@@ -248,13 +248,13 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 	X(SMALL, plan_small), X(RANDOM, plan_random), X(FAR, plan_far),		\
 	X(MIXED, plan_mixed), X(NEAR, plan_near),				\
 	X(SEQUENCE, plan_sequence), X(HINTED, plan_hinted),			\
-	/* What a plan for a large folio led to: large, one page, unreadable. */ \
+	/* Results of plans for a large folio: large, one page, unreadable. */	\
 	X(LARGE, large), X(SMALLER, large_smaller),				\
 	X(UNREADABLE, large_unreadable),					\
 	/* How many pages of a large folio were used later. */			\
 	X(USED_FULL, large_used), X(USED_PART, large_used_in_part),		\
 	X(USED_LITTLE, large_wasted),						\
-	/* Neighbours that readahead skipped, or that were mapped with no fault. */ \
+	/* Neighbours that readahead skipped, or that a fault mapped. */	\
 	X(SKIPPED, readahead_skipped), X(MAPPED, mapped_around)
 
 #define VSWAP_SWAPIN_EVENT(event, file)	VSWAP_SWAPIN_##event
@@ -477,7 +477,8 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	if (folio) {
 		*vmf = &around->next;
 		/*
-		 * Otherwise the compiler would keep a pointer to each member.
+		 * Hide that *vmf is &around->next. Otherwise the compiler would
+		 * keep a pointer to each member of the fault.
 		 */
 		OPTIMIZER_HIDE_VAR(*vmf);
 	}

@@ -112,8 +112,9 @@ void zswap_shim_ever_enabled(void)
 }
 
 /*
- * Returns early if the cluster of a physical entry has no zswap table. The caller
- * has locked the folio in the swap cache, so no task stores its pages meanwhile.
+ * Returns early if the cluster of a physical entry has no zswap table. The
+ * caller has locked the folio in the swap cache, so no task stores its pages
+ * meanwhile.
  */
 int zswap_load(struct folio *folio)
 {

@@ -18,7 +18,7 @@ struct vswap_refusals {
 	atomic_long_t refused_at;
 	/* Pages of the cgroup at that time. */
 	atomic_long_t size_at;
-	/* Jiffies of the last swap.events, or 0. */
+	/* Jiffies when a failure was last counted in swap.events, or 0. */
 	atomic_long_t counted_at;
 };
 

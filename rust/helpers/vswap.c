@@ -244,7 +244,7 @@ MM_VOID_HELPER(vswap_invalidate_tags, (unsigned long offset),
 MM_HELPER(atomic_long_t *, vswap_record_of, (const void *owner),
 	  &vswap_records[hash_ptr(owner, VSWAP_RECORD_BITS)])
 
-/* Returns the hint of madvise(): 1 for sequential, 2 for random, otherwise 0. */
+/* Returns madvise()'s hint: 1 for sequential, 2 for random, otherwise 0. */
 MM_HELPER(unsigned char, vswap_hint_of, (const struct vm_area_struct *vma), !vma ? 0 :
 	  vma->vm_flags & VM_SEQ_READ ? 1 : vma->vm_flags & VM_RAND_READ ? 2 : 0)
 
@@ -292,14 +292,14 @@ MM_HELPER(unsigned long, pfn_to_swp_tb, (unsigned long pfn, unsigned char flags)
 MM_HELPER(unsigned long, folio_to_swp_tb, (struct folio *folio, unsigned char flags),
 	  folio_to_swp_tb(folio, flags))
 
-/* Returns the word for the shadow xa_mk_value(@value), or with @null, for NULL. */
+/* Returns the word for shadow xa_mk_value(@value), or for NULL with @null. */
 MM_HELPER(unsigned long, vswap_shadow_to_swp_tb,
 	  (unsigned long value, bool null, unsigned char flags),
 	  shadow_to_swp_tb(null ? NULL : xa_mk_value(value), flags))
 
 /*
- * Returns which predicates are true for a swap table word: bit 0 for null, 1 for
- * shadow, 2 for folio, 3 for bad, 4 for countable.
+ * Returns which predicates are true for a swap table word: bit 0 for null,
+ * 1 for shadow, 2 for folio, 3 for bad, 4 for countable.
  */
 MM_HELPER(unsigned int, vswap_swp_tb_seen, (unsigned long swp_tb), swp_tb_is_null(swp_tb) |
 	  swp_tb_is_shadow(swp_tb) << 1 | swp_tb_is_folio(swp_tb) << 2 |

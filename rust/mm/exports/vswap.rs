@@ -570,7 +570,8 @@ c_exports! {
     }
 }
 
-/// Returns the maximum number of slots: that of `max_slots`, or less if the directory is smaller.
+/// Returns the maximum number of slots, in whole clusters: the number that was written to the sysfs
+/// file `max_slots`, or its default. Less if the directory has no room for so many clusters.
 #[export]
 extern "C" fn vswap_rs_get_max() -> c_ulong {
     capacity::max_slots()

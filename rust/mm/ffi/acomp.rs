@@ -104,9 +104,9 @@ to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 struct Request(NonNull<bindings::acomp_req>);
 
 c_owned! {
-    // C requires that the request of a transform is freed first. It is: in `ContextState`, because
-    // fields are dropped in order, and if `Context::new()` fails, because locals are dropped in
-    // reverse.
+    // C requires that a request is freed before its transform. `ContextState` drops its fields in
+    // order, so the request first. If `Context::new()` fails, locals are dropped in reverse, so the
+    // request is dropped first there, too.
     fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
     fn drop(Request: bindings::acomp_req) = zswap_acomp_request_free;
 }

@@ -243,7 +243,7 @@ counters! {
 mod hooks {
     use super::*;
 
-    /// The number of compressed pages that the next stores cut to half of their length.
+    /// How many more compressed pages are stored with only half of their data, to corrupt them.
     pub(crate) static CORRUPT_STORES: Atomic<u32> = Atomic::new(0);
     /// If not 0, the shrink worker writes back one page and stops.
     pub(crate) static WORKER_ONCE: Atomic<u32> = Atomic::new(0);

@@ -66,7 +66,7 @@ static WORDS: [PoolWords; POOLS] = [const {
     }
 }; POOLS];
 
-/// Returns the name of object `n` of the pool that has the words with the index `nth`.
+/// Returns the name of object `n` of the pool that uses `WORDS[nth]`.
 fn name_of(nth: usize, n: usize) -> ObjectName {
     ObjectName::from_raw((nth * NR + n) as u64 + 1)
 }
@@ -173,9 +173,9 @@ impl TestPool {
         if self.word(n) == 0 {
             return Err(ENOENT);
         }
-        // SAFETY: By the invariants, the word names an object of the pool that has the name and
-        // was unpinned. Freeing the object takes `&mut self`, so no task frees it during the
-        // borrow. The exception is `free_pinned()`, which consumes the pin when it frees the
+        // SAFETY: By the invariants, the word of object `n` names an object of this pool. The object
+        // has the name `name_of(self.nth, n)`, and was unpinned. Freeing the object takes
+        // `&mut self`, so no task frees it during the borrow. The exception is `free_pinned()`, which consumes the pin when it frees the
         // object.
         let object = unsafe { InWord::<Readable>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
         object.read(read)
@@ -203,8 +203,9 @@ impl TestPool {
             return Err(ENOENT);
         }
         let mut emptied = Emptied::NONE;
-        // SAFETY: By the invariants, the word names an object of the pool that has the name and
-        // was unpinned. `self` is borrowed mutably, so no other task uses the object.
+        // SAFETY: By the invariants, the word of object `n` names an object of this pool. The object
+        // has the name `name_of(self.nth, n)`, and was unpinned. `self` is borrowed mutably, so no
+        // other task uses the object.
         let object = unsafe { InWord::<Freeable>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
         let freed = object.free(0, &mut emptied);
         // SAFETY: The freed memory belongs to this pool.

@@ -71,8 +71,8 @@ pub(crate) mod slot_alloc;
 pub(crate) mod stats;
 pub(crate) mod swapoff;
 
-// The pure modules import `layout` and `record` from `super`, because the host tests have another
-// `layout` there.
+// `layout` and `record` are for the modules that the host tests compile, too. These modules import
+// both from `super`, because the host tests put another `layout` beside them.
 use crate::{
     ffi::layout,
     zswap::record, //

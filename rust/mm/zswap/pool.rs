@@ -794,7 +794,7 @@ impl NewStoredPage {
         if name != word.name {
             return None;
         }
-        // By the invariants of `NewStoredPage`, the word is a valid record.
+        // By the invariants of `NewStoredPage`, `new` is a valid record.
         new_sum.add(decode_valid(new).kept, len);
         let old = word.load();
         // INVARIANT: The word takes over the object, and the reference to its pool.

@@ -174,9 +174,10 @@ pub enum Kept {
 /// ```
 ///
 /// `P` is set if the page is stored uncompressed. `R` is the referenced bit, which is set until the
-/// clock hand meets the page. zsmalloc changes the place. The forms of a value are 0: a 32-bit
-/// value, twice; 1: a sign-extended number; 2: the lowest 6 bits are 0. A value has the first of
-/// these forms that fits.
+/// clock hand meets the page. zsmalloc updates the place when it moves the object. The form says
+/// which values the field `value` can encode. Form 0 is a 32-bit value that fills both halves, form
+/// 1 a sign-extended number, and form 2 a number whose lowest 6 bits are 0. A value has the first
+/// form that fits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// The object or value of the page.

@@ -417,7 +417,8 @@ impl<'g> LockedCi<'g> {
     fn table(&self) -> Option<&'g Table> {
         // SAFETY: By the invariants of `LockedCi`, the lock is held during `'g`. Only its holder
         // changes the table. If `free()` removes it meanwhile, the table stays valid during `'g`.
-        // It is freed only after an RCU grace period, which waits for the lock.
+        // It is freed only after an RCU grace period. That does not end while the lock is held,
+        // because a task that holds a spinlock is an RCU reader.
         unsafe { self.ci().cell().load(Relaxed).as_ref() }
     }
 

@@ -223,10 +223,11 @@ impl WritebackRun {
 /// A walk of the clock hand that writes pages back.
 #[derive(Default)]
 pub(super) struct WriteBack {
-    /// True if the walk ends after a run in which the swap cache already had a folio for a page.
+    /// The caller sets this if the walk should end after a run with a page that already had a folio
+    /// in the swap cache, or whose device is gone.
     pub(super) stop_at_cached: bool,
-    /// True if the walk ended for that reason. A page in the swap cache suggests that the pages
-    /// after it are warm.
+    /// True if the walk ended because of `stop_at_cached`. A page in the swap cache suggests that
+    /// the pages after it are warm.
     pub(super) met_cached: bool,
     /// True if a page lost its second chance and was not written back.
     pub(super) spared: bool,
