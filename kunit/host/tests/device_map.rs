@@ -163,6 +163,17 @@ macro_rules! tests {
                 runs
             }
 
+            /// A run whose end overflows is refused.
+            #[test]
+            fn runs_do_not_wrap() {
+                let map = map();
+                assert!(map.bind(PhysSlot::new(0, 0).unwrap()));
+                for (start, nr) in [(u32::MAX, 2), (SIZE, u32::MAX)] {
+                    assert_eq!(map.find_run(start, nr), None, "{start}+{nr}");
+                    assert!(!map.set(start, nr), "{start}+{nr}");
+                }
+            }
+
             proptest! {
                 #![proptest_config(config($cases))]
 
