@@ -185,6 +185,18 @@ fn a_member_is_retired_from_the_ring_that_it_is_on() {
     assert_eq!(retired(Seat::Gone, &[]), (Seat::Gone, vec![]));
 }
 
+/// A store does not put a retired member on a ring, because its table is about to be freed.
+#[test]
+fn a_retired_member_joins_no_ring() {
+    let member = Alone {
+        bits: Cell::new(0),
+        seat: Cell::new(Seat::On(1)),
+    };
+    retire(&member, |_, to| member.exchange_seat(Seat::On(1), to));
+    assert!(!fill(&member, 1, 1, |_, _| unreachable!()));
+    assert_eq!(member.seat(), Seat::Gone);
+}
+
 #[test]
 fn what_is_no_record_is_passed() {
     for word in [0, 0b010, 0b110, 1] {
