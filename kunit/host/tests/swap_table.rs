@@ -765,6 +765,10 @@ macro_rules! tests {
                 assert_eq!(Backing::decode(0b01_0_100), Err(Corrupt::Record));
                 assert_eq!(Backing::decode(0b10_0_100), Err(Corrupt::Record));
                 assert_eq!(Backing::decode(0b11_0_100), Err(Corrupt::Record));
+                // 64 has the second form, although the third fits, too.
+                let kept = Kept::Same(Pattern::new(64).unwrap());
+                assert_eq!(Record::new(kept).encode(), 64 << 6 | 0b01_1_100);
+                assert_eq!(Record::decode(1 << 6 | 0b10_1_100), None);
                 assert_eq!(Backing::decode(0b110), Err(Corrupt::Format));
                 // A free slot has no flags, so a count without a mark is no free slot.
                 assert_eq!(State::decode(1 << 60), Err(Corrupt::Format));
