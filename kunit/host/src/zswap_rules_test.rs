@@ -211,6 +211,11 @@ fn what_was_refused_is_judged_by_what_there_is() {
     // Losing a quarter of the pages does not outdate the count, losing more does.
     assert_eq!(judge(100, 0, 75, 150), RefusalVerdict::All);
     assert_eq!(judge(100, 0, 75, 149), RefusalVerdict::Outdated);
+    // A quarter of 203 pages is 50.75, so losing 51 is more.
+    let last = LastRefusal { age: 0, size: 203 };
+    let verdict = |size| RefusalVerdict::judge(100, last, 250, 75, size);
+    assert_eq!(verdict(153), RefusalVerdict::All);
+    assert_eq!(verdict(152), RefusalVerdict::Outdated);
     // Pages that reclaim has isolated are on no LRU list, but are not gone.
     assert_eq!(judge(20, 0, 10, 200), RefusalVerdict::All);
     // A cgroup without anonymous pages has nothing to swap out.
