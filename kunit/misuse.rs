@@ -413,6 +413,10 @@ fn a_swap_charge_is_not_made_up(recorded: &RecordedFolio<'_>) {
     NewCharge(()).of(recorded).uncharge(); //~ E0423
 }
 
+fn zero_flags_are_not_set_without_a_charge(slots: Taken, folio: RecordedFolio<'_>) {
+    let _ = slots.fill(folio, Some(SwapCharge::NONE)); //~ E0308
+}
+
 fn slots_of_zeros_are_charged_once(new: NewZeros, slots: &mut LockedSlots<'_>) {
     let _ = new.charge(ChargeTarget::NONE);
     let _ = slots.clear_zeros(new); //~ E0382
@@ -547,8 +551,8 @@ fn a_folio_replaces_another_when_c_says_so(
 }
 
 fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: RecordedFolio<'_>) {
-    let _ = one.fill(folio);
-    let _ = other.fill(folio); //~ E0382
+    let _ = one.fill(folio, None);
+    let _ = other.fill(folio, None); //~ E0382
 }
 
 fn the_id_of_a_folio_is_recorded_once(folio: UncachedFolio<'_>) {
@@ -557,8 +561,8 @@ fn the_id_of_a_folio_is_recorded_once(folio: UncachedFolio<'_>) {
 }
 
 fn slots_are_for_one_folio(slots: Taken, one: RecordedFolio<'_>, other: RecordedFolio<'_>) {
-    let _ = slots.fill(one);
-    let _ = slots.fill(other); //~ E0382
+    let _ = slots.fill(one, None);
+    let _ = slots.fill(other, None); //~ E0382
 }
 
 fn a_folio_does_not_say_itself_what_its_slots_are(folio: UncachedFolio<'_>) {

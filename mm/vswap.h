@@ -240,11 +240,11 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 }
 
 /*
- * Returns true if @entry is virtual, and a device slot backs it: @device, the
- * result of vswap_device_entry(). Such a page is not in zswap, and its zero flag
- * is not set.
+ * Returns true if @entry is virtual and a device slot backs it. @device is the
+ * result of vswap_device_entry(). Then zswap does not have the page, and the
+ * zero flag is not set.
  */
-static inline bool vswap_is_backed(swp_entry_t entry, swp_entry_t device)
+static inline bool vswap_on_device(swp_entry_t entry, swp_entry_t device)
 {
 	return swp_is_virtual(entry) && device.val;
 }

@@ -44,7 +44,7 @@ macro_rules! tests {
                 layout::{MAX_SWAPFILES, PFN_BITS},
                 record::{Kept, Object, PageSum, Pattern, Place, Record},
                 swap_table::{
-                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, has_same_zero_flag, is_addable_word, is_counted_word, is_extended_word, is_last_word, is_left_word, is_zero_word, may_be_counted_word, pfn_of_word, put_word, set_zero_word, zero_flag_of_word,
+                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, has_same_zero_flag, is_addable_word, is_counted_word, is_extended_word, is_last_word, is_unpinned_word, is_zero_word, may_be_counted_word, pfn_of_word, put_word, set_zero_word, zero_flag_of_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
@@ -198,7 +198,7 @@ macro_rules! tests {
                     prop_assert_eq!((added, gone(pfn)), (None, None));
                     prop_assert!(!is_addable_word(word, false) && !is_addable_word(word, true));
                     prop_assert_eq!(consume_word(word, pfn), None);
-                    prop_assert!(!is_left_word(word));
+                    prop_assert!(!is_unpinned_word(word));
                     prop_assert_eq!(pfn_of_word(word), None);
                     return Ok(());
                 };
@@ -213,8 +213,8 @@ macro_rules! tests {
                 if state != State::Bad {
                     prop_assert_eq!(may_be_counted_word(word), counted);
                 }
-                let is_left = matches!(state, State::Shadow { .. }) && !counted;
-                prop_assert_eq!(is_left_word(word), is_left);
+                let is_unpinned = matches!(state, State::Shadow { .. }) && !counted;
+                prop_assert_eq!(is_unpinned_word(word), is_unpinned);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
                 for zero in [false, true] {
                     let fits = added.is_some() && is_zero_word(word) == zero;

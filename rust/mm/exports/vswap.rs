@@ -32,8 +32,10 @@ use crate::{
             CountsFrom,
             CountsNr,
             LeavingFolio,
+            NewCharge,
             OldFolio,
             PinnedFrom,
+            RecordedFolio,
             Replacement,
             UncachedFolio,
             Uncharge, //
@@ -92,10 +94,11 @@ extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info
 }
 
 c_exports! {
-    /// Allocates virtual slots for a folio, and adds it to the swap cache. If the folio looks like
-    /// zeros, charges the slots as swap and sets their zero flags. `swap_writeout()` clears them
-    /// again if the folio has other contents by then. Otherwise, if zswap does not accept the
-    /// folio, also allocates device slots that back the virtual slots.
+    /// Allocates virtual slots for a folio, and adds it to the swap cache.
+    ///
+    /// If the folio looks like zeros, charges the slots as swap and sets their zero flags, unless
+    /// that would exceed memory.swap.max. The flags are cleared again if zswap or a device stores
+    /// the folio. Any other folio that zswap does not accept also gets device slots.
     ///
     /// Returns 0 on success. Otherwise the folio is not in the swap cache, and the result is:
     ///
@@ -118,9 +121,12 @@ c_exports! {
         if !crate::ffi::vswap::is_on() {
             return EAGAIN.to_errno();
         }
+        // A folio of zeros needs no room in zswap or on a device. If the charge would exceed
+        // memory.swap.max, go on, because the folio may have other contents, which zswap stores
+        // without a charge as swap.
         if folio.looks_zero() {
-            match alloc_zeros(folio) {
-                Ok(new) => return entered(new),
+            match folio.record_charged() {
+                Ok((recorded, charge)) => return entered(alloc_zeros(recorded, charge)),
                 Err(unrecorded) => folio = unrecorded,
             }
         }
@@ -157,23 +163,21 @@ fn entered(new: Result<AddedFolio<'_>>) -> c_int {
     }
 }
 
-/// Allocates virtual slots for a folio that looks like zeros, which needs no room in zswap or on a
-/// device. Returns the folio as `Err` if its slots would exceed memory.swap.max of its cgroup or of
-/// an ancestor. Then the folio may still have other contents, which zswap could store without a
-/// charge as swap. Out of line, because most folios have other contents.
+/// Allocates virtual slots for a folio that looks like zeros. Out of line, because most folios have
+/// other contents.
+///
+/// If the folio has other contents and nothing stores it (for example because zswap is full, and
+/// memory.zswap.writeback is 0), it stays in the swap cache, dirty and charged as swap.
 #[inline(never)]
-fn alloc_zeros(folio: UncachedFolio<'_>) -> Result<Result<AddedFolio<'_>>, UncachedFolio<'_>> {
-    let (recorded, charge) = folio.record_charged()?;
-    Ok(match slot::alloc_folio(recorded, NewBacking::Zeros(charge)) {
-        Ok((new, _)) => Ok(new),
-        Err(folio) => Err(refused(folio)),
-    })
+fn alloc_zeros<'a>(recorded: RecordedFolio<'a>, charge: NewCharge) -> Result<AddedFolio<'a>> {
+    let new = slot::alloc_folio(recorded, NewBacking::Zeros(charge));
+    new.map(|(entered, _)| entered).map_err(refused)
 }
 
 /// Allocates virtual slots and device slots for a folio that zswap does not accept, or for which
 /// memory.zswap.max of its cgroup or an ancestor is reached. Returns the error of [`refused`] if it
-/// allocates no virtual slots. Otherwise returns that of [`device_slot::back_new`], but `EAGAIN` for
-/// `ENOMEM`. Out of line, to keep the path to zswap short.
+/// allocates no virtual slots. Otherwise returns that of [`device_slot::back_new`], but `EAGAIN`
+/// for `ENOMEM`. Out of line, to keep the path to zswap short.
 #[inline(never)]
 fn alloc_on_device(folio: UncachedFolio<'_>) -> Result<AddedFolio<'_>> {
     // A folio that may not be written to a device gets no device slots, even if zswap refuses it.
@@ -242,10 +246,10 @@ c_exports! {
     }
 
     /// Sets the zero flag of a folio's virtual slots, removes their backing, and charges them as
-    /// swap. If memory.swap.max of the cgroup or of an ancestor would be exceeded, clears the flag
-    /// again and returns false. Then only the folio has the data. Changes nothing and returns
-    /// false if a device backs one of the slots while suspend or hibernation does not allow I/O,
-    /// because a hibernation image may name the device slot.
+    /// swap, unless [`vswap_alloc_folio`] has done so. If memory.swap.max of the cgroup or of an
+    /// ancestor would be exceeded, clears the flag again and returns false. Then only the folio has
+    /// the data. Changes nothing and returns false if a device backs one of the slots while suspend
+    /// or hibernation does not allow I/O, because a hibernation image may name the device slot.
     fn vswap_zero_set(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| backing::set_zero(&mut folio).is_ok())
     }

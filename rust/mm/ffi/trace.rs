@@ -72,7 +72,7 @@ pub(crate) fn load(first: SwapEntry, nr: usize, result: Result) {
 pub(crate) enum MovedTo {
     /// No backing: only the folio in the swap cache has the data.
     Memory,
-    /// No backing: the pages are all zeros.
+    /// No backing: the pages are all zeros, or look so when they get slots.
     Zeros,
     /// Device slots, of which this is the first.
     Device(PhysSlot),

@@ -173,10 +173,10 @@ impl TestPool {
         if self.word(n) == 0 {
             return Err(ENOENT);
         }
-        // SAFETY: By the invariants, the word of object `n` names an object of this pool. The object
-        // has the name `name_of(self.nth, n)`, and was unpinned. Freeing the object takes
-        // `&mut self`, so no task frees it during the borrow. The exception is `free_pinned()`, which consumes the pin when it frees the
-        // object.
+        // SAFETY: By the invariants, the word of object `n` names an object of this pool. It has
+        // the name `name_of(self.nth, n)`, and was unpinned. Freeing the object takes `&mut self`,
+        // so no task frees it during the borrow. The exception is `free_pinned()`, which consumes
+        // the pin when it frees the object.
         let object = unsafe { InWord::<Readable>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
         object.read(read)
     }
@@ -203,8 +203,8 @@ impl TestPool {
             return Err(ENOENT);
         }
         let mut emptied = Emptied::NONE;
-        // SAFETY: By the invariants, the word of object `n` names an object of this pool. The object
-        // has the name `name_of(self.nth, n)`, and was unpinned. `self` is borrowed mutably, so no
+        // SAFETY: By the invariants, the word of object `n` names an object of this pool. It has
+        // the name `name_of(self.nth, n)`, and was unpinned. `self` is borrowed mutably, so no
         // other task uses the object.
         let object = unsafe { InWord::<Freeable>::new(&self.zs, self.at(n), name_of(self.nth, n)) };
         let freed = object.free(0, &mut emptied);

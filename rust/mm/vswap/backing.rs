@@ -122,15 +122,13 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
 /// Returns true if the pages of consecutive slots can be read as one folio: zswap has all of them,
 /// no slot has a backing, or consecutive slots of a block device back them.
 pub(super) fn reads_as_one(cluster: &LockedCluster<'_>, mut slots: Range<u32>) -> bool {
-    if is_run(cluster.cluster(), slots.clone()) {
-        return true;
-    }
     // Test only the tag, because decoding would also check the rest of the word. The load checks
     // it.
     if cluster.has_record(slots.start) {
         return slots.all(|off| cluster.has_record(off));
     }
-    slots.all(|off| cluster.backing(off) == Backing::None)
+    is_run(cluster.cluster(), slots.clone())
+        || slots.all(|off| cluster.backing(off) == Backing::None)
 }
 
 /// Reserves backing words for `nr` slots of a cluster. If the cluster has no backing table,
@@ -255,9 +253,9 @@ pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut RemovedBacking) {
     }
 }
 
-/// Sets the zero flag of the slots of a locked folio, and removes their backing. Does nothing if all
-/// slots have the flag, because then they have no backing and are charged. Returns `EBUSY`,
-/// and changes nothing, if the backing must not change: see [`frozen`]. If the slots would exceed
+/// Sets the zero flag of the slots of a locked folio, and removes their backing. Does nothing if
+/// all slots have the flag, because then they have no backing and are charged. Returns `EBUSY`, and
+/// changes nothing, if the backing must not change: see [`frozen`]. If the slots would exceed
 /// memory.swap.max of their cgroup or an ancestor, clears the flags again and returns `ENOMEM`.
 /// After this error the slots have no backing either, so only the folio has the data.
 #[inline]
@@ -302,8 +300,8 @@ fn set_new_zeros(mut slots: FolioSlots<'_>, owner: ChargeTarget<'_>) -> Result {
     Ok(())
 }
 
-/// Returns true if a slot of a folio has the zero flag. Takes no lock, because the lock of the folio
-/// keeps the flag from changing.
+/// Returns true if a slot of a folio has the zero flag. Takes no lock, because the lock of the
+/// folio keeps the flag from changing.
 #[inline]
 fn has_zero_flag(slots: &FolioSlots<'_>, off: u32) -> bool {
     is_zero_word(slots.cluster().peek_word(off))

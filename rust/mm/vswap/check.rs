@@ -130,7 +130,9 @@ fn check_cluster(cluster: &'static Cluster, check: &mut Check) {
         let backing = guard.backing(off);
         // A slot that the bound device cluster backs has a bit set, and no backing word.
         backed = backed.wrapping_add((backing != Backing::None && !cluster.has_bit(off)).into());
-        note(check, in_use || backing == Backing::None);
+        // A slot that is free or has the zero flag has no backing.
+        let is_zero = guard.state(off).flags().is_ok_and(|flags| flags.zero);
+        note(check, in_use && !is_zero || backing == Backing::None);
         if matches!(backing, Backing::Phys(_)) {
             check.slots = check.slots.wrapping_add(1);
             note(check, names_back(&guard, off));

@@ -71,8 +71,8 @@ pub(crate) mod slot_alloc;
 pub(crate) mod stats;
 pub(crate) mod swapoff;
 
-// `layout` and `record` are for the modules that the host tests compile, too. These modules import
-// both from `super`, because the host tests put another `layout` beside them.
+// `layout` and `record` are for the modules that the host tests compile, too. They import both from
+// `super`, because there is another `layout` in the crate of the host tests.
 use crate::{
     ffi::layout,
     zswap::record, //

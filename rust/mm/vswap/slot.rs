@@ -233,7 +233,7 @@ pub(crate) enum NewBacking {
     /// zswap, which charges the data when it stores the folio.
     Zswap,
     /// Nothing, because the folio looks like zeros. The slots get the zero flag and own the charge.
-    /// If the folio has other contents when it is written, the flag is cleared again.
+    /// If the folio has other contents, the flag is cleared when zswap or a device stores it.
     Zeros(NewCharge),
     /// Device slots, which own the charge.
     Device(NewCharge),
@@ -279,25 +279,21 @@ fn alloc<'a>(
 ) -> Result<(AddedFolio<'a>, Option<NewSlots>), UncachedFolio<'a>> {
     let folio = recorded.folio();
     let (nr, id) = (folio.nr_pages(), recorded.id());
-    let (charge, to_device) = match backing {
-        NewBacking::Zswap => (None, false),
-        NewBacking::Zeros(charge) => (Some(charge), false),
-        NewBacking::Device(charge) => (Some(charge), true),
+    // The zero flags own the charge when they are set, device slots when they back the slots.
+    let (zeros, charge, kind) = match backing {
+        NewBacking::Zswap => (None, None, ClusterKind::Unbound),
+        NewBacking::Zeros(charge) => (Some(charge), None, ClusterKind::Unbound),
+        NewBacking::Device(charge) => (None, Some(charge.of(&recorded)), ClusterKind::Bound),
     };
-    let charge = charge.map(|charge| charge.of(&recorded));
+    let (is_zero, to_device) = (zeros.is_some(), charge.is_some());
     // `FreedIds` takes over the charge.
-    let charged = charge.as_ref().map_or(0, SwapCharge::nr);
+    let charged = if is_zero || to_device { nr } else { 0 };
     let refuse = |recorded: RecordedFolio<'a>| {
         let (folio, ids) = recorded.into_parts();
         FreedIds::new(ids, charged, ZswapCharge::NONE, KEY).put();
         Err(folio)
     };
 
-    let kind = if to_device {
-        ClusterKind::Bound
-    } else {
-        ClusterKind::Unbound
-    };
     let run = slot_alloc::alloc_run(folio.order(), kind, folio.owner());
     let on_device = to_device && run.is_some();
     let run = run.or_else(|| {
@@ -311,12 +307,6 @@ fn alloc<'a>(
         return refuse(recorded);
     };
     let (cluster, start) = (taken.cluster(), taken.start());
-    // The zero flags own the charge at once. Device slots do so when they back the slots.
-    let (zeros, charge) = match to_device {
-        true => (None, charge),
-        false => (charge, None),
-    };
-    let is_zero = zeros.is_some();
     let (mut guard, mut folio) = match taken.fill(recorded, zeros) {
         Ok(filled) => filled,
         Err(refused) => return refuse(refused),
@@ -492,8 +482,8 @@ pub(crate) fn count(offset: usize) -> u32 {
     }
 }
 
-/// Returns true if the swap count of any slot of a range in one cluster is not 0, or if the word of
-/// one is bad or corrupt. Does not take the cluster lock, so the answer may be stale.
+/// Returns true if the swap count of any slot of a range in one cluster is not 0. May also return
+/// true for a bad or corrupt word. Does not take the cluster lock, so the answer may be stale.
 #[inline]
 pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     let Some((cluster, start)) = find(offset) else {

@@ -72,7 +72,8 @@ pub const SWP_TB_COUNT_SHIFT: u32 = u64::BITS - SWP_TB_COUNT_BITS;
 pub const SWP_TB_COUNT_MASK: u64 = !0 << SWP_TB_COUNT_SHIFT;
 /// The value of the count if the swap count is in the extend table.
 pub const SWP_TB_COUNT_MAX: u8 = (1 << SWP_TB_COUNT_BITS) - 1;
-/// The zero flag: the page of the slot is all zeros.
+/// The zero flag: the page of the slot is all zeros. If the swap cache has a dirty folio for the
+/// slot, the folio may have other contents.
 pub const SWP_TB_ZERO_FLAG: u64 = 1 << SWP_TB_FLAGS_SHIFT;
 
 /// The mark of an [`Rmap`] of a physical slot that backs a virtual slot. C reserves this format
@@ -180,12 +181,12 @@ pub struct Flags {
     /// The swap count (the number of PTEs and shmem entries that name the slot), or
     /// [`Count::EXTENDED`].
     pub count: Count,
-    /// True if the page of the slot is all zeros, and is stored nowhere.
+    /// The zero flag: see [`SWP_TB_ZERO_FLAG`]. If it is set, the page is stored nowhere.
     pub zero: bool,
 }
 
 impl Flags {
-    /// The flags of a slot that was just allocated: swap count 0, no zero flag.
+    /// Swap count 0, no zero flag.
     pub const EMPTY: Self = Self {
         count: Count::ZERO,
         zero: false,
@@ -510,7 +511,7 @@ const fn is_swapped_out(word: u64) -> bool {
 /// Replaces the shadow in the word of a slot in use by a folio. The flags do not change. Returns
 /// `None` if the swap count is 0, or if the word has no shadow: the slot is free or bad, or has a
 /// folio already. (The word of a slot that is being allocated is null. It becomes [`State::Pfn`]
-/// with [`Flags::EMPTY`].)
+/// with the count 0.)
 ///
 /// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
 #[inline]
@@ -544,10 +545,10 @@ pub fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     (word & !SWP_TB_FLAGS_MASK == old.word()).then_some(word & SWP_TB_FLAGS_MASK | value.word())
 }
 
-/// Returns true if a word has a shadow and the swap count 0. Of a virtual slot, only
-/// [`cache_del_word`] returns such a word, and the caller then frees the slot.
+/// Returns true if a word has a shadow and the swap count 0, so that nothing pins the slot. Of a
+/// virtual slot, only [`cache_del_word`] returns such a word, and the caller frees the slot.
 #[inline]
-pub const fn is_left_word(word: u64) -> bool {
+pub const fn is_unpinned_word(word: u64) -> bool {
     word & (SWP_TB_COUNT_MASK | SWP_TB_SHADOW_MARK) == SWP_TB_SHADOW_MARK
 }
 

@@ -10,9 +10,9 @@ use crate::{
     ffi::vswap::{
         self,
         AddedFolio,
+        NewCharge,
         RecordedFolio,
         SlotUsage,
-        SwapCharge,
         Uncharge, //
     },
     vswap::{
@@ -284,16 +284,16 @@ impl Taken {
     }
 
     /// Adds a folio to the swap cache for the slots, and records the memory cgroup id of the
-    /// slots. With `zeros`, also sets the zero flags of the slots, which own this charge then.
-    /// Returns the lock and the folio. If vswap is off, or if the folio has another number of
-    /// pages, frees the slots, unlocks, and returns the folio as `Err`. Then the caller still has
-    /// to undo the charge.
+    /// slots. With `zeros`, also sets the zero flags of the slots, which own this charge. It came
+    /// with `recorded`. Returns the lock and the folio. If vswap is off, or if the folio has
+    /// another number of pages, frees the slots, unlocks, and returns the folio as `Err`. Then the
+    /// caller must undo the charge.
     // Inlined, because each swap-out calls it.
     #[inline(always)]
     pub(crate) fn fill<'a>(
         self,
         recorded: RecordedFolio<'a>,
-        zeros: Option<SwapCharge>,
+        zeros: Option<NewCharge>,
     ) -> Result<(ClusterGuard, AddedFolio<'a>), RecordedFolio<'a>> {
         // Check the mode under the lock of the cluster: see the races in `slot_alloc`.
         if !vswap::is_on() {

@@ -220,7 +220,7 @@ impl<'g> UnpinnedNoWords<'g> {
                 }
                 (from, charged) = (off, 0);
             }
-            // The slot was in use, so the word has flags.
+            // The word has flags or is null, because the slot was in use or taken.
             charged = charged.wrapping_add(zero_flag_of_word(old));
         }
         let idle = idle(from, ids.nr());

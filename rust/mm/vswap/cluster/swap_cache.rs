@@ -37,10 +37,10 @@ use crate::{
             AddedFolio,
             FreedIds,
             LeavingFolio,
+            NewCharge,
             OldFolio,
             RecordedFolio,
             Replacement,
-            SwapCharge,
             UncachedFolio,
             Uncharge, //
         }, //
@@ -76,7 +76,7 @@ use crate::{
             has_folio,
             is_addable_word,
             is_counted_word,
-            is_left_word,
+            is_unpinned_word,
             Count,
             Flags,
             Pfn,
@@ -353,14 +353,15 @@ fn enter<'a>(
 }
 
 /// Adds a folio to the swap cache for the slots that were taken for it, and records the memory
-/// cgroup id of the slots. With `zeros`, also sets their zero flags: the slots own this charge then.
-/// If the slots are for another number of pages, returns the first two arguments as `Err`. It would
-/// also do so for a page frame number that does not fit in a word, but there is no such number.
+/// cgroup id of the slots. With `zeros`, also sets their zero flags, which own this charge. It came
+/// with `recorded`. If the slots are for another number of pages, returns the first two arguments
+/// as `Err`, and the caller must undo the charge. It would also do so for a page frame number that
+/// does not fit in a word, but there is no such number.
 #[inline(always)]
 pub(in crate::vswap::cluster) fn fill<'a>(
     taken: Taken,
     recorded: RecordedFolio<'a>,
-    zeros: Option<SwapCharge>,
+    zeros: Option<NewCharge>,
 ) -> Result<(ClusterGuard, AddedFolio<'a>), (Taken, RecordedFolio<'a>)> {
     // Use the folio's number of pages, because it is a constant for a folio of one page. That of
     // `taken` is not.
@@ -631,22 +632,25 @@ fn del_range(
     shadow: Shadow,
     freed: &mut RemovedBacking,
 ) {
-    let left = del_words(cluster, off, nr, pfn, shadow);
+    // Without a number, a word is corrupt. Then leak the slots.
+    let Some(unpinned) = del_words(cluster, off, nr, pfn, shadow) else {
+        return;
+    };
     let mut uncharge = Uncharge::none();
     let mut free = |slots: Unpinned<'_>| free_slots(slots, freed, &mut uncharge);
-    if left == nr {
+    if unpinned == nr {
         // INVARIANT: The folio was removed from all words, and all swap counts are 0.
         free(Unpinned {
             cluster: cluster.reborrow(),
             start: off,
             nr,
         });
-    } else if left != 0 {
+    } else if unpinned != 0 {
         let mut row = Row::new(cluster.reborrow(), free);
         for at in off..off.wrapping_add(nr) {
-            if row.cluster.word(at).is_some_and(|word| is_left_word(word.load())) {
-                // INVARIANT: Only `cache_del_word()` leaves such a word, and only for a slot that is
-                // freed in the same critical section. So `del_words()` has left it.
+            let word = row.cluster.word(at).map_or(0, SwapWord::load);
+            if is_unpinned_word(word) {
+                // INVARIANT: The folio was removed from all words, and the swap count is 0.
                 row.add(UnpinnedIndex(at));
             }
         }
@@ -655,8 +659,9 @@ fn del_range(
     uncharge.settle();
 }
 
-/// Replaces the folio in the words of `nr` slots by `shadow`, for [`del_range`]. Warns of a word
-/// that does not name the folio, and leaves it. Returns how many slots have the swap count 0.
+/// Replaces the folio in the words of `nr` slots by `shadow`, for [`del_range`]. Returns how many
+/// slots have the swap count 0. If a word does not name the folio, warns, leaves the word, and
+/// returns `None`.
 #[inline]
 fn del_words(
     cluster: &mut LockedCluster<'_>,
@@ -664,22 +669,21 @@ fn del_words(
     nr: u32,
     pfn: Pfn,
     shadow: Shadow,
-) -> u32 {
+) -> Option<u32> {
     let range = off as usize..off.wrapping_add(nr) as usize;
-    let Some(words) = cluster.words().and_then(|words| words.get(range)) else {
-        warn_on_once!(true);
-        return 0;
-    };
-    let mut left = 0u32;
-    for word in words {
-        let Some(new) = cache_del_word(word.load(), pfn, shadow) else {
-            warn_on_once!(true);
-            continue;
-        };
-        word.0.store(new, Relaxed);
-        left = left.wrapping_add(is_left_word(new).into());
+    let words = cluster.words().and_then(|words| words.get(range));
+    let (mut unpinned, mut named) = (0u32, words.is_some());
+    for word in words.into_iter().flatten() {
+        match cache_del_word(word.load(), pfn, shadow) {
+            Some(new) => {
+                word.0.store(new, Relaxed);
+                unpinned = unpinned.wrapping_add(is_unpinned_word(new).into());
+            }
+            None => named = false,
+        }
     }
-    left
+    warn_on_once!(!named);
+    named.then_some(unpinned)
 }
 
 /// Replaces the folio `old` in the words of the slots of `new`. `new` is a copy of `old`
