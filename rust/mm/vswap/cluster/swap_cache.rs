@@ -660,8 +660,8 @@ fn del_range(
 }
 
 /// Replaces the folio in the words of `nr` slots by `shadow`, for [`del_range`]. Returns how many
-/// slots have the swap count 0. If a word does not name the folio, warns, leaves the word, and
-/// returns `None`.
+/// slots have the swap count 0. If there is no word, or one that does not name the folio, warns,
+/// leaves that word, and returns `None`.
 #[inline]
 fn del_words(
     cluster: &mut LockedCluster<'_>,
@@ -671,9 +671,12 @@ fn del_words(
     shadow: Shadow,
 ) -> Option<u32> {
     let range = off as usize..off.wrapping_add(nr) as usize;
-    let words = cluster.words().and_then(|words| words.get(range));
-    let (mut unpinned, mut named) = (0u32, words.is_some());
-    for word in words.into_iter().flatten() {
+    let Some(words) = cluster.words().and_then(|words| words.get(range)) else {
+        warn_on_once!(true);
+        return None;
+    };
+    let (mut unpinned, mut named) = (0u32, true);
+    for word in words {
         match cache_del_word(word.load(), pfn, shadow) {
             Some(new) => {
                 word.0.store(new, Relaxed);
