@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # fio writes to files of a tmpfs that is larger than its cgroup. It verifies a checksum in each
 # block.
-# guest: timeout=120 mem=384M host=1
+# guest: timeout=120 mem=384M host=1 slow=1
 . /vswap/tests/lib.sh
 
 apps_on

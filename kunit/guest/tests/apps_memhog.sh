@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # memhog of the package numactl writes twice to more memory than the guest has.
-# guest: timeout=120 mem=384M host=1
+# guest: timeout=120 mem=384M host=1 slow=1
 . /vswap/tests/lib.sh
 
 apps_on

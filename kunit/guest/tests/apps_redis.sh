@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # redis with more data than its cgroup may have in memory. Each value that was set is read and
 # compared, before and after redis's own benchmark.
-# guest: timeout=120 mem=384M host=1
+# guest: timeout=120 mem=384M host=1 slow=1
 . /vswap/tests/lib.sh
 
 apps_on
