@@ -26,6 +26,7 @@ unbound() {
 # the cgroup, which may also swap out pages of the stack and of variables.
 check "swapon" straight swap_on /dev/ram2
 hold --size 4M --incompressible 0 --zero 100
+is "zeros: all pages have the flag" "$(slots zero)" -ge $(pages 4 98)
 is "zeros: none has a device slot" "$(slots device)" -le 16
 is "zeros: no cluster is bound for them" "$(slots bound)" -le 1
 is "zeros: they are charged" "$(cat $CG/hold/memory.swap.current)" -eq \
